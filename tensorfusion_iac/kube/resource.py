@@ -1,0 +1,52 @@
+"""Where a kind of object lives in the Kubernetes API: group, version, plural and kind, and the URL paths that follow.
+
+The client takes these values rather than strings, so that a path is put together in one place. Below are the kinds that
+more than one program uses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensorfusion_iac.api import names
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind of object. `group` is empty for the core group; `kind` and `api_version` are what its objects carry."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+
+    @property
+    def api_version(self) -> str:
+        """`v1` or `group/version`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """The URL path of a collection (no name), an object, or its subresource; no namespace: cluster scope or all."""
+        parts = ["", "apis", self.group, self.version] if self.group else ["", "api", self.version]
+        if namespace:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        if name:
+            parts.append(name)
+            if subresource:
+                parts.append(subresource)
+        return "/".join(parts)
+
+
+PODS = Resource("", "v1", "pods", "Pod")
+NODES = Resource("", "v1", "nodes", "Node")
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace")
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole")
+CLUSTER_ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding")
+CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition")
+GPUS = Resource(names.GROUP, names.VERSION, "gpus", "GPU")
+GPU_NODES = Resource(names.GROUP, names.VERSION, "gpunodes", "GPUNode")
