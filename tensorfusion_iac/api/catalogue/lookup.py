@@ -1,0 +1,112 @@
+"""Which models a name means: a model, an alias, a driver's product name or a family, in any case (SPEC §2).
+
+Never by prefix: `A100` means A100_SXM_80G and A100_PCIe_40G; `L40s` means L40S and not L40. The scheduler asks `matches` for each
+card, validation `find` and `nearest`, the agent `by_driver_name`. A model outside the catalogue is equal to itself only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cache
+from types import MappingProxyType
+
+from tensorfusion_iac.api.catalogue import amd_intel, china, cloud_asics, nvidia, nvidia_rtx
+from tensorfusion_iac.api.catalogue.model import GpuModel, MigTemplate
+from tensorfusion_iac.api.vendors import Vendor
+
+_PROFILE = re.compile(r"(?:mig[- ])?([0-9]+)g[.-]([0-9]+)gb(.*)", re.IGNORECASE)
+
+
+@cache
+def catalogue() -> tuple[GpuModel, ...]:
+    """Every model that is known, by vendor, older ones first."""
+    return (*nvidia.MODELS, *nvidia_rtx.MODELS, *amd_intel.MODELS, *china.MODELS, *cloud_asics.MODELS)
+
+
+def find(name: str) -> tuple[GpuModel, ...]:
+    """All models that a `gpu-model` value means, in the catalogue's order; empty if it is not known."""
+    return _by_any_name().get(_folded(name), ())
+
+
+def matches(wanted: str, model_name: str) -> bool:
+    """Tell whether a card called `model_name`, by the catalogue or by its driver, is what `gpu-model` asks for."""
+    card = _by_own_name().get(_folded(model_name))
+    if card is None:
+        return _folded(wanted) == _folded(model_name)
+    return card in find(wanted)
+
+
+def nearest(name: str) -> str | None:
+    """The model, alias or family spelled most like an unknown name, for "did you mean"; None if none is close."""
+    spelled = _spellings()
+    close = get_close_matches(_folded(name), spelled, n=1, cutoff=0.6)
+    return spelled[close[0]] if close else None
+
+
+def by_driver_name(name: str) -> GpuModel | None:
+    """The model of a card by its driver's product name; older drivers leave out the "NVIDIA" in front."""
+    return _by_driver_name().get(_product(name))
+
+
+def vendor_of(name: str) -> Vendor | None:
+    """Whose card a `gpu-model` value means; None if it is not known."""
+    found = find(name)
+    return found[0].vendor if found else None
+
+
+def mig_template(model: GpuModel, profile: str) -> MigTemplate | None:
+    """A card's MIG template by profile name; `MIG 1g.10gb`, `mig-1g.10gb` and `mig-1g-10gb` mean `1g.10gb` too."""
+    wanted = profile_name(profile)
+    templates = model.mig.templates if model.mig else ()
+    return next((template for template in templates if template.name == wanted), None)
+
+
+def profile_name(text: str) -> str | None:
+    """Spell a MIG profile as NVIDIA does: `1g.10gb+me`, a resource's `mig-1g.10gb.me`. None if it is no profile."""
+    match = _PROFILE.fullmatch(text)
+    if match is None:
+        return None
+    slices, gigabytes, variant = match.groups()
+    if variant.startswith("."):
+        variant = "+" + variant[1:]
+    return f"{slices}g.{gigabytes}gb{variant.casefold()}"
+
+
+def _folded(name: str) -> str:
+    return name.casefold()
+
+
+def _product(name: str) -> str:
+    return " ".join(name.split()).casefold().removeprefix("nvidia ")
+
+
+def _own_names(model: GpuModel) -> tuple[str, ...]:
+    return (model.name, *model.aliases, *model.driver_names)
+
+
+@cache
+def _by_own_name() -> Mapping[str, GpuModel]:
+    return MappingProxyType({_folded(name): model for model in catalogue() for name in _own_names(model)})
+
+
+@cache
+def _by_driver_name() -> Mapping[str, GpuModel]:
+    return MappingProxyType({_product(name): model for model in catalogue() for name in model.driver_names})
+
+
+@cache
+def _by_any_name() -> Mapping[str, tuple[GpuModel, ...]]:
+    found: dict[str, tuple[GpuModel, ...]] = {}
+    for model in catalogue():
+        for key in {_folded(name) for name in (*_own_names(model), model.family)}:
+            found[key] = (*found.get(key, ()), model)
+    return MappingProxyType(found)
+
+
+@cache
+def _spellings() -> Mapping[str, str]:
+    """Every name a user would write, in lower case, and its proper spelling."""
+    names = (name for model in catalogue() for name in (*model.aliases, model.family, model.name))
+    return MappingProxyType({_folded(name): name for name in names})
