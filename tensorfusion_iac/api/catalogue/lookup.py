@@ -1,7 +1,7 @@
 """Which models a name means: a model, an alias, a driver's product name or a family, in any case (SPEC §2).
 
-Never by prefix: `A100` means A100_SXM_80G and A100_PCIe_40G; `L40s` means L40S and not L40. The scheduler asks `matches` for each
-card, validation `find` and `nearest`, the agent `by_driver_name`. A model outside the catalogue is equal to itself only.
+Never by prefix: `A100` means A100_SXM_80G and A100_PCIe_40G, `L40s` means L40S and not L40. The scheduler asks
+`matches` for each card, validation `find` and `nearest`, the agent `by_driver_name`. An unlisted model equals itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How NVIDIA cards can be cut into MIG instances: profiles, counts and placements per card (SPEC §6 `partitioned`).
 
 Profile names and counts are those of the NVIDIA Multi-Instance GPU User Guide and of NVIDIA's mig-parted configuration;
-placements are what `nvidia-smi mig -lgipp` prints. For planning; a node's agent asks its driver and is believed instead.
+placements are what `nvidia-smi mig -lgipp` prints. For planning; on a running node the driver's answer counts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """NVIDIA GeForce, TITAN, Quadro and RTX workstation models, named and rated as the public operator does.
 
 Its figures for these cards mix tensor cores, CUDA cores and accumulators. They are kept, since manifests ask by them,
-and the notes say what the datasheet has instead. Where one driver name stands for two memory sizes, the smaller owns it.
+and the notes say what the datasheet has instead. If two memory sizes share a driver name, the smaller has it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ _nvidia = partial(gpu, Vendor.NVIDIA)
 def _geforce(name: str, tflops: str, gib: int, usd: str, product: str, note: str = "") -> GpuModel:
     """Make a consumer card, a family of its own; no product name if another memory size has the same one."""
     driver = (f"NVIDIA GeForce {product}",) if product else ()
-    underscored = name.replace("RTX", "RTX_", 1) if name.startswith("RTX") and not name.startswith("RTX_") else ""
-    other = underscored or name.replace("RTX_", "RTX", 1)
-    return _nvidia(name, name, tflops, gib, CHART, usd=usd, aliases=(other,), driver=driver, note=note)
+    alias = name.replace("RTX_", "RTX") if name.startswith("RTX_") else name.replace("RTX", "RTX_")
+    return _nvidia(name, name, tflops, gib, CHART, usd=usd, aliases=(alias,), driver=driver, note=note)
 
 
 MODELS: tuple[GpuModel, ...] = (
