@@ -106,7 +106,4 @@ def _failure(recipe: Recipe, log: Path, returncode: int) -> str:
     text = log.read_text(errors="replace")
     way_out = next((advice for sign, advice in _WAYS_OUT if sign in text), "the end of Go's words is below")
     tail = "\n".join(f"  {line}" for line in text.splitlines()[-LOG_TAIL_LINES:])
-    return (
-        f"building {recipe.name} {recipe.version} failed (go build ended with {returncode}): {way_out}. "
-        f"Log: {log}\n{tail}"
-    )
+    return f"building {recipe.name} {recipe.version} failed (go build ended with {returncode}): {way_out}. Log: {log}\n{tail}"

@@ -111,6 +111,4 @@ def _told(root: Path) -> Iterator[None]:
             way_out = "it can't be written: make it writable"
         else:
             way_out = f"{error.strerror or error}"
-        raise ToolError(
-            f"the cache of tools at {root}: {way_out}, or set XDG_CACHE_HOME to a folder that can be used"
-        ) from error
+        raise ToolError(f"the cache of tools at {root}: {way_out}, or set XDG_CACHE_HOME to a folder that can be used") from error
