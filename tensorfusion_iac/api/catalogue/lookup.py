@@ -12,7 +12,6 @@ from difflib import get_close_matches
 from functools import cache
 from types import MappingProxyType
 
-from tensorfusion_iac.api.catalogue import amd_intel, china, cloud_asics, nvidia, nvidia_rtx
 from tensorfusion_iac.api.catalogue.model import GpuModel, MigTemplate
 from tensorfusion_iac.api.vendors import Vendor
 
@@ -22,6 +21,9 @@ _PROFILE = re.compile(r"(?:mig[- ])?([0-9]+)g[.-]([0-9]+)gb(.*)", re.IGNORECASE)
 @cache
 def catalogue() -> tuple[GpuModel, ...]:
     """Every model that is known, by vendor, older ones first."""
+    # Loaded at first use: most programs that import the contract never ask for a model.
+    from tensorfusion_iac.api.catalogue import amd_intel, china, cloud_asics, nvidia, nvidia_rtx
+
     return (*nvidia.MODELS, *nvidia_rtx.MODELS, *amd_intel.MODELS, *china.MODELS, *cloud_asics.MODELS)
 
 
