@@ -6,7 +6,7 @@ watch streams, and errors that say which server answered what; caches and leases
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -122,7 +122,7 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
         timeout_s: int = WATCH_TIMEOUT_S,
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event, None]:
         """Changes since `resource_version` (empty: first all objects as `ADDED`), until the server ends the stream.
 
         An end without an error is normal: watch again from the last object's or bookmark's resourceVersion. ApiError

@@ -1,0 +1,63 @@
+"""The names of the format: group, labels, annotation keys, scheduler, namespaces, environment (SPEC §1, §2, §9).
+
+Every other module takes them from here, so that a name is spelled once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+
+GROUP = "tensor-fusion.ai"
+VERSION = "v1"
+API_VERSION = f"{GROUP}/{VERSION}"
+PREFIX = f"{GROUP}/"
+
+ENABLED_LABEL = f"{PREFIX}enabled"
+COMPONENT_LABEL = f"{PREFIX}component"
+POOL_LABEL = f"{PREFIX}gpupool"
+WORKLOAD_LABEL = f"{PREFIX}workload"
+DEFAULT_POOL_ANNOTATION = f"{PREFIX}is-default-pool"
+
+RESOURCE = f"{PREFIX}vgpu"
+SCHEDULER_NAME = "tensor-fusion-scheduler"
+SYSTEM_NAMESPACE = "tensor-fusion-system"
+AGENT_NAMESPACE = "tensor-fusion-agent"
+PRIORITY_CLASS_PREFIX = "tensor-fusion-"
+WORKER_CONTAINER = "tensor-fusion-worker"
+
+SYSTEM_KEYS = (
+    "resolved", "effective", "desired", "grey", "gpu-ids", "container-gpus", "partition-ids", "enforced-by", "wake",
+)  # fmt: skip
+"""Annotations that only the system writes; policies protect exactly these and the families below (SPEC §2)."""
+
+SYSTEM_KEYS_BY_CONTAINER = ("gpu-ids", "visible-devices", "sm-percent", "vram-fraction", "vram-limit-mib")
+"""System annotations of which each injected container has its own: `<key>.<container>`."""
+
+_MAX_NAME = 63
+
+
+def key(name: str) -> str:
+    """The full annotation key of a short name: `qos` -> `tensor-fusion.ai/qos`."""
+    return PREFIX + name
+
+
+@lru_cache(maxsize=1024)
+def container_key(name: str, container: str) -> str:
+    """The full key of one container's system annotation; the part after the prefix is kept to 63 characters (SPEC §9)."""
+    return PREFIX + bounded(f"{name}.{container}")
+
+
+def bounded(name: str) -> str:
+    """A name of at most 63 characters: a longer one is its first 40, `-`, and 8 hex digits of its SHA-256."""
+    if len(name) <= _MAX_NAME:
+        return name
+    return f"{name[:40]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def is_system_key(annotation: str) -> bool:
+    """Whether only the system may write this annotation (a full key)."""
+    if not annotation.startswith(PREFIX):
+        return False
+    name = annotation[len(PREFIX) :]
+    return name in SYSTEM_KEYS or any(name.startswith(f"{family}.") for family in SYSTEM_KEYS_BY_CONTAINER)

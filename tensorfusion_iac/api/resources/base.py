@@ -1,0 +1,185 @@
+"""What all custom resources share: the model base, metadata, conditions, and the quantity types (SPEC §4).
+
+The CRDs are generated from these models (`api/crd.py`), so a field's type, bounds and description stand here once. A
+field marked with `ignored()` is one that the public operator has and we do not use: accepted, described so, and unused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from tensorfusion_iac.api import quantity
+from tensorfusion_iac.api.problem import Fault, quote
+from tensorfusion_iac.api.vendors import Vendor, parse_vendor
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One `x-kubernetes-validations` entry: a CEL expression over `self`, and what to say when it is false."""
+
+    cel: str
+    message: str
+    field_path: str | None = None
+
+
+class Model(BaseModel):
+    """Base of every part of a custom resource: camelCase in manifests, snake_case in Python, immutable."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True, arbitrary_types_allowed=False
+    )
+    RULES: ClassVar[tuple[Rule, ...]] = ()
+
+
+class Status(Model):
+    """Base of statuses: fields of newer versions are tolerated."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One printer column of `kubectl get`."""
+
+    name: str
+    json_path: str
+    kind: str = "string"
+    wide_only: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a CRD needs to know beside the schema."""
+
+    kind: str
+    plural: str
+    singular: str
+    short_names: tuple[str, ...]
+    scope: str
+    columns: tuple[Column, ...]
+    description: str
+    scale: tuple[str, str, str] | None = None  # spec replicas path, status replicas path, label selector path
+
+
+class OwnerReference(Model):
+    """Owner of an object, as Kubernetes writes it."""
+
+    model_config = ConfigDict(extra="ignore")
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class ObjectMeta(Model):
+    """The part of Kubernetes' object metadata that decisions read. Other members are tolerated."""
+
+    model_config = ConfigDict(extra="ignore")
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    generation: int = 0
+    resource_version: str = ""
+    creation_timestamp: str = ""
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
+    owner_references: tuple[OwnerReference, ...] = ()
+
+
+class Condition(Status):
+    """A condition, by Kubernetes' convention."""
+
+    type: Annotated[str, Field(max_length=316)]
+    status: Annotated[str, Field(json_schema_extra={"enum": ["True", "False", "Unknown"]})]
+    reason: Annotated[str, Field(max_length=1024)] = ""
+    message: Annotated[str, Field(max_length=32768)] = ""
+    last_transition_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
+    observed_generation: int | None = None
+
+
+def _amount(parse: Callable[[str], Any]) -> BeforeValidator:
+    def read(value: object) -> Any:
+        if value is None or isinstance(value, bool):
+            raise PydanticCustomError("quantity", "{text}", {"text": f"{quote(value)} is not a quantity"})
+        if isinstance(value, float) and not value.is_integer():
+            text = f"{value} is a YAML float, which Kubernetes refuses here; write it as text, in quotes"
+            raise PydanticCustomError("quantity", "{text}", {"text": text})
+        try:
+            return parse(value if isinstance(value, str) else quantity.format_decimal(Decimal(str(value))))
+        except Fault as fault:
+            raise PydanticCustomError("quantity", "{text}", {"text": str(fault), "fault": fault}) from None
+
+    return BeforeValidator(read)
+
+
+def _or_zero(parse: Callable[[str], Any], zero: Any) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        return zero if quantity.parse_quantity(text) == 0 else parse(text)
+
+    return read
+
+
+_QUANTITY_SCHEMA: dict[str, Any] = {
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "x-kubernetes-int-or-string": True,
+    "maxLength": quantity.MAX_LENGTH,
+}
+
+Tflops = Annotated[
+    Decimal,
+    _amount(_or_zero(quantity.parse_tflops, Decimal(0))),
+    WithJsonSchema({**_QUANTITY_SCHEMA, "x-tensor-fusion-amount": "tflops"}),
+]
+"""FP16 TFLOPS, 0 (not given) to below 100,000."""
+
+Vram = Annotated[
+    int,
+    _amount(_or_zero(quantity.parse_vram, 0)),
+    WithJsonSchema({**_QUANTITY_SCHEMA, "x-tensor-fusion-amount": "vram"}),
+]
+"""Bytes, 0 (not given) to below 10Ti."""
+
+Percent = Annotated[
+    Decimal, _amount(quantity.parse_percent), WithJsonSchema({**_QUANTITY_SCHEMA, "x-tensor-fusion-amount": "percent"})
+]
+"""Percent of one card, 0..100."""
+
+Quantity = Annotated[
+    Decimal,
+    _amount(quantity.parse_quantity),
+    WithJsonSchema({**_QUANTITY_SCHEMA, "x-tensor-fusion-amount": "quantity"}),
+]
+"""Any amount that is not negative: totals of pools, nodes and quotas."""
+
+
+def _vendor(value: object) -> object:
+    found = parse_vendor(value) if isinstance(value, str) else None
+    return found if found is not None else value
+
+
+VendorName = Annotated[
+    Vendor,
+    BeforeValidator(_vendor),
+    WithJsonSchema({"type": "string", "maxLength": 32, "x-tensor-fusion-vendor": True}),
+]
+"""A vendor, any case. The CRD checks it by a rule, since an enum would be case-sensitive."""
+
+Name = Annotated[str, Field(max_length=253)]
+ShortText = Annotated[str, Field(max_length=1024)]
+FreeObject = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})]
+"""An object whose schema is not ours (a pod template, a node affinity)."""
+
+
+def ignored(description: str = "") -> Any:
+    """A field of the public operator that is accepted and not used here."""
+    text = "Accepted for manifests of the public operator and ignored."
+    return Field(default=None, description=f"{description} {text}".strip(), json_schema_extra={"x-tensor-fusion-ignored": True})

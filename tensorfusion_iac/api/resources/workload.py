@@ -1,0 +1,342 @@
+"""`WorkloadProfile` and `TensorFusionWorkload`: one spec, shared (SPEC §4).
+
+A profile is a template that pods name; a workload is the object that groups the vGPU workers of one top owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, Any, ClassVar
+
+from pydantic import ConfigDict, Field, PrivateAttr
+
+from tensorfusion_iac.api import values
+from tensorfusion_iac.api.levels import AutoscaleTarget, Feature, Isolation, QoS
+from tensorfusion_iac.api.names import API_VERSION
+from tensorfusion_iac.api.problem import Fault
+from tensorfusion_iac.api.resources.base import (
+    Column,
+    Condition,
+    FreeObject,
+    Kind,
+    Model,
+    Name,
+    ObjectMeta,
+    Percent,
+    Rule,
+    ShortText,
+    Status,
+    Tflops,
+    VendorName,
+    Vram,
+    ignored,
+)
+from tensorfusion_iac.api.resources.text import DurationText, ModelText, PoolNameText, RatioText, TemplateText
+
+MAX_CRON_RULES = 64
+Index = Annotated[int, Field(ge=0, le=values.MAX_INT32)]
+
+
+class Amounts(Model):
+    """Compute and memory of one side, per vGPU worker per GPU. 0 means: not given."""
+
+    tflops: Tflops | None = Field(default=None, description="FP16 TFLOPS, below 100000. Excludes compute.")
+    vram: Vram | None = Field(default=None, description="Bytes of GPU memory, below 10Ti.")
+    compute: Percent | None = Field(default=None, description="Percent of the card's compute, 0..100. Excludes tflops.")
+
+    RULES: ClassVar = (
+        Rule(
+            "!(has(self.tflops) && has(self.compute) && POSITIVE(self.tflops) && POSITIVE(self.compute))",
+            "tflops and compute exclude each other; give one of the two",
+        ),
+    )
+
+
+class Resources(Model):
+    """Requests and limits. A missing request is the limit; a missing vram limit is the vram request."""
+
+    requests: Amounts | None = Field(default=None, description="What the scheduler reserves on each GPU.")
+    limits: Amounts | None = Field(default=None, description="What the node agent enforces on each GPU.")
+
+    RULES: ClassVar = tuple(
+        Rule(
+            f"!(has(self.requests) && has(self.limits) && has(self.requests.{what}) && has(self.limits.{what})) || "
+            f"!POSITIVE(self.limits.{what}) || NOT_BELOW(self.limits.{what}, self.requests.{what})",
+            f"limits.{what} is below requests.{what}",
+        )
+        for what in ("tflops", "vram", "compute")
+    )
+
+
+class AutoSetResources(Model):
+    """Autoscaling of the amounts by the history of use (SPEC §8)."""
+
+    enable: bool = Field(default=False, description="Set the amounts from the history of use.")
+    target_resource: AutoscaleTarget | None = Field(default=None, description="Which amounts to set; default all.")
+    target_compute_percentile: RatioText | None = Field(default=None, description="Percentile of compute use; default 0.95.")
+    lower_bound_compute_percentile: RatioText | None = Field(default=None, description="Default 0.5.")
+    upper_bound_compute_percentile: RatioText | None = Field(default=None, description="Default 0.99.")
+    target_vram_percentile: RatioText | None = Field(
+        default=None, alias="targetVRAMPercentile", description="Percentile of memory use; default 0.98."
+    )
+    lower_bound_vram_percentile: RatioText | None = Field(
+        default=None, alias="lowerBoundVRAMPercentile", description="Default 0.5."
+    )
+    upper_bound_vram_percentile: RatioText | None = Field(
+        default=None, alias="upperBoundVRAMPercentile", description="Default 0.99."
+    )
+    margin_fraction: RatioText | None = Field(default=None, description="Added to the estimate; default 0.15.")
+    update_threshold: RatioText | None = Field(default=None, description="Smallest change applied; default 0.1.")
+    history_data_period: DurationText | None = Field(default=None, description="Length of the history; default 2h.")
+    min_vram_resources_ratio: RatioText | None = Field(
+        default=None, alias="minVRAMResourcesRatio", description="Lowest vram, as a share of the original."
+    )
+    max_vram_resources_ratio: RatioText | None = Field(
+        default=None, alias="maxVRAMResourcesRatio", description="Highest vram, as a share of the original."
+    )
+    min_compute_resources_ratio: RatioText | None = Field(default=None, description="Lowest compute, as a share of the original.")
+    max_compute_resources_ratio: RatioText | None = Field(
+        default=None, description="Highest compute, as a share of the original."
+    )
+    initial_delay_period: DurationText | None = Field(default=None, description="No change before; default 30m.")
+    interval: DurationText | None = Field(default=None, description="Time between two looks; default 30s.")
+
+
+class CronScalingRule(Model):
+    """Amounts that hold between two cron times."""
+
+    enable: bool = Field(default=True, description="Whether the rule counts.")
+    name: Annotated[str, Field(max_length=63)] = Field(default="", description="Name, shown in status.")
+    start: Annotated[str, Field(max_length=128)] = Field(default="", description="Five cron fields: when it begins.")
+    end: Annotated[str, Field(max_length=128)] = Field(default="", description="Five cron fields: when it ends.")
+    time_zone: Annotated[str, Field(max_length=64)] | None = Field(default=None, description="IANA time zone; default UTC.")
+    desired_resources: Resources | None = Field(default=None, description="The amounts while it holds.")
+
+
+class SecretKeyRef(Model):
+    """A Secret of the same namespace."""
+
+    name: Name = Field(description="Name of the Secret.")
+    key: Annotated[str, Field(max_length=253)] | None = Field(default=None, description="Key in it; default token.")
+    namespace: Name | None = ignored("Only the workload's own namespace is read.")
+
+
+class ExternalScaler(Model):
+    """A service that is asked for the amounts by HTTP POST."""
+
+    enable: bool = Field(default=False, description="Whether to ask it.")
+    url: Annotated[str, Field(max_length=2048)] = Field(
+        default="", description="Its https URL; hosts must be allowed by the platform."
+    )
+    api_key_secret_ref: SecretKeyRef | None = Field(default=None, description="Bearer token.")
+    initial_delay_period: DurationText | None = Field(default=None, description="Not asked before.")
+    interval: DurationText | None = Field(default=None, description="Time between two questions.")
+
+
+class AutoScalingConfig(Model):
+    """The three ways of autoscaling; each also works alone."""
+
+    auto_set_resources: AutoSetResources | None = Field(default=None, description="By the history of use.")
+    cron_scaling_rules: Annotated[tuple[CronScalingRule, ...], Field(max_length=MAX_CRON_RULES)] | None = Field(
+        default=None, description="By the clock."
+    )
+    external_scaler: ExternalScaler | None = Field(default=None, description="By an external service.")
+
+
+class GangScheduling(Model):
+    """Pods that start together or not at all."""
+
+    min_members: Annotated[int, Field(ge=0, le=values.MAX_INT32)] | None = Field(
+        default=None, description="0: no gang; else at least 2."
+    )
+    timeout: DurationText | None = Field(default=None, description="How long the group may wait; 0 is forever.")
+    mode: Annotated[str, Field(json_schema_extra={"enum": ["Strict", "BestEffort"]})] | None = Field(
+        default=None, description="Strict: all or none."
+    )
+
+    RULES: ClassVar = (Rule("!has(self.minMembers) || self.minMembers != 1", "minMembers is 0 or at least 2"),)
+
+
+class WorkloadSpec(Model):
+    """What a vGPU worker is. Every field is optional; a pod's annotation beats it, per field (SPEC §3)."""
+
+    replicas: Annotated[int, Field(ge=0, le=values.MAX_INT32)] | None = Field(
+        default=None,
+        description="Workers of a remote workload. Ignored with local GPUs: the Deployment's pods are the workers.",
+    )
+    pool_name: PoolNameText | None = Field(default=None, description="GPUPool; default: the default pool.")
+    resources: Resources | None = Field(default=None, description="Requests and limits per worker per GPU.")
+    qos: QoS | None = Field(default=None, description="Quality of service; default the pool's, else medium.")
+    is_local_gpu: bool | None = Field(default=None, alias="isLocalGPU", description="GPUs on the pod's own node.")
+    standalone_worker_mode: bool | None = Field(default=None, description="GPUs in a sidecar only (with local GPUs).")
+    isolation: Isolation | None = Field(default=None, description="How workers on one card are kept apart; default the pool's.")
+    partition_template_id: TemplateText | None = Field(default=None, description="MIG profile, for isolation partitioned.")
+    gpu_model: ModelText | None = Field(default=None, description="A model or a family of models, any case.")
+    dedicated_gpu: bool | None = Field(default=None, alias="dedicatedGPU", description="Takes idle whole cards; needs gpuModel.")
+    gpu_count: Annotated[int, Field(ge=0, le=values.MAX_GPUS)] | None = Field(
+        default=None, description="GPUs per worker, all on one node, 1..128; 0 means not given."
+    )
+    gpu_indices: Annotated[tuple[Index, ...], Field(max_length=values.MAX_GPUS)] | None = Field(
+        default=None, description="Device indices that may be used."
+    )
+    vendor: VendorName | None = Field(default=None, description="GPU vendor, any case; default the pool's.")
+    disable_features: Annotated[tuple[Feature, ...], Field(max_length=8)] | None = Field(
+        default=None, description="Built-in features to turn off."
+    )
+    auto_scaling_config: AutoScalingConfig | None = Field(default=None, description="Autoscaling of the amounts.")
+    worker_pod_template: FreeObject | None = Field(default=None, description="Pod template of remote workers.")
+    gang_scheduling: GangScheduling | None = Field(default=None, description="Gang scheduling.")
+    node_affinity: FreeObject | None = Field(default=None, description="Node affinity of the workers.")
+    sidecar_worker: bool | None = ignored()
+
+    RULES: ClassVar = (
+        Rule(
+            "!has(self.dedicatedGPU) || !self.dedicatedGPU || (has(self.gpuModel) && self.gpuModel != '')",
+            "dedicatedGPU needs gpuModel",
+        ),
+        Rule(
+            "!has(self.dedicatedGPU) || !self.dedicatedGPU || !has(self.resources) || !ANY_AMOUNT(self.resources)",
+            "dedicatedGPU takes whole cards; leave resources out",
+        ),
+        Rule(
+            "!has(self.gpuIndices) || !has(self.gpuCount) || self.gpuIndices.size() == 0 || "
+            "self.gpuIndices.size() >= self.gpuCount",
+            "fewer gpuIndices than gpuCount",
+        ),
+        Rule(
+            "!has(self.partitionTemplateId) || self.partitionTemplateId == '' || !has(self.isolation) || "
+            "self.isolation == 'partitioned'",
+            "partitionTemplateId is only for isolation partitioned",
+        ),
+        Rule(
+            "!has(self.gangScheduling) || !has(self.gangScheduling.minMembers) || !has(self.replicas) || "
+            "self.gangScheduling.minMembers <= self.replicas",
+            "gangScheduling.minMembers is above replicas",
+        ),
+    )
+
+    _layer: Mapping[str, Any] | None = PrivateAttr(default=None)
+
+    def layer(self) -> Mapping[str, Any]:
+        """What the spec gives, by the short key of the annotation that means the same; zeros are not given (SPEC §4)."""
+        if self._layer is None:
+            self._layer = _layer_of(self)
+        return self._layer
+
+
+def _layer_of(spec: WorkloadSpec) -> dict[str, Any]:
+    resources = spec.resources or Resources()
+    requests, limits = resources.requests or Amounts(), resources.limits or Amounts()
+    scaling = (spec.auto_scaling_config or AutoScalingConfig()).auto_set_resources or AutoSetResources()
+    gang = spec.gang_scheduling or GangScheduling()
+    given = {
+        "tflops-request": requests.tflops or None,
+        "tflops-limit": limits.tflops or None,
+        "vram-request": requests.vram or None,
+        "vram-limit": limits.vram or None,
+        "compute-percent-request": requests.compute or None,
+        "compute-percent-limit": limits.compute or None,
+        "qos": spec.qos,
+        "is-local-gpu": spec.is_local_gpu,
+        "gpu-count": spec.gpu_count or None,
+        "gpupool": spec.pool_name or None,
+        "vendor": spec.vendor,
+        "gpu-model": spec.gpu_model or None,
+        "dedicated-gpu": spec.dedicated_gpu,
+        "isolation": spec.isolation,
+        "gpu-indices": spec.gpu_indices or None,
+        "autoscale": scaling.enable or None,
+        "autoscale-target": scaling.target_resource,
+        "standalone-worker-mode": spec.standalone_worker_mode,
+        "disable-features": spec.disable_features or None,
+        "partition-template": spec.partition_template_id or None,
+        "gang-min-members": gang.min_members,
+        "gang-timeout": _duration(gang.timeout),
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _duration(text: str | None) -> timedelta | None:
+    try:
+        return values.parse_duration(text) if text else None
+    except Fault:  # the model has read it once already
+        return None
+
+
+class WorkloadProfile(Model):
+    """A named template of vGPU settings, for the pods of its namespace."""
+
+    model_config = ConfigDict(extra="forbid")
+    api_version: str = API_VERSION
+    kind: str = "WorkloadProfile"
+    metadata: ObjectMeta = Field(default_factory=ObjectMeta)
+    spec: WorkloadSpec = Field(default_factory=WorkloadSpec)
+    status: FreeObject | None = None
+
+    KIND: ClassVar = Kind(
+        "WorkloadProfile", "workloadprofiles", "workloadprofile", ("tfprofile", "wp"), "Namespaced",
+        (
+            Column("Pool", ".spec.poolName"),
+            Column("QoS", ".spec.qos"),
+            Column("TFLOPS", ".spec.resources.requests.tflops"),
+            Column("Percent", ".spec.resources.requests.compute", wide_only=1),
+            Column("VRAM", ".spec.resources.requests.vram"),
+            Column("GPUs", ".spec.gpuCount", "integer"),
+            Column("Model", ".spec.gpuModel", wide_only=1),
+            Column("Age", ".metadata.creationTimestamp", "date"),
+        ),
+        "A named template of vGPU settings that pods of the same namespace refer to.",
+    )  # fmt: skip
+
+
+class Recommendation(Status):
+    """What autoscaling would set."""
+
+    resources: Resources | None = None
+    reason: ShortText | None = None
+    applied: bool | None = None
+
+
+class WorkloadStatus(Status):
+    """State of a workload, by the controller."""
+
+    phase: Annotated[str, Field(json_schema_extra={"enum": ["Pending", "Running", "Failed", "Unknown"]})] | None = None
+    conditions: tuple[Condition, ...] | None = None
+    worker_count: int | None = None
+    ready_workers: int | None = None
+    pod_template_hash: Annotated[str, Field(max_length=64)] | None = None
+    recommendation: Recommendation | None = None
+    active_cron_scaling_rule: Annotated[str, Field(max_length=63)] | None = None
+    selector: ShortText | None = None
+    replicas: int | None = Field(default=None, description="Workers that exist (scale subresource).")
+    applied_recommended_replicas: int | None = ignored()
+    gang: FreeObject | None = ignored()
+
+
+class TensorFusionWorkload(Model):
+    """The vGPU workers of one top owner."""
+
+    model_config = ConfigDict(extra="forbid")
+    api_version: str = API_VERSION
+    kind: str = "TensorFusionWorkload"
+    metadata: ObjectMeta = Field(default_factory=ObjectMeta)
+    spec: WorkloadSpec = Field(default_factory=WorkloadSpec)
+    status: WorkloadStatus | None = None
+
+    KIND: ClassVar = Kind(
+        "TensorFusionWorkload", "tensorfusionworkloads", "tensorfusionworkload", ("tfworkload", "tfw"), "Namespaced",
+        (
+            Column("Phase", ".status.phase"),
+            Column("Ready", ".status.readyWorkers", "integer"),
+            Column("Workers", ".status.workerCount", "integer"),
+            Column("Pool", ".spec.poolName"),
+            Column("QoS", ".spec.qos"),
+            Column("TFLOPS", ".spec.resources.requests.tflops"),
+            Column("VRAM", ".spec.resources.requests.vram"),
+            Column("GPUs", ".spec.gpuCount", "integer", 1),
+            Column("Age", ".metadata.creationTimestamp", "date"),
+        ),
+        "The vGPU workers of one top owner (a Deployment, a Job, ...).",
+        (".spec.replicas", ".status.replicas", ".status.selector"),
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""The command line `tensorfusion`: commands and nothing else."""

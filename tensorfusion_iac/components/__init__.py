@@ -1,0 +1,1 @@
+"""The Pulumi components: what users declare."""

@@ -1,0 +1,7 @@
+"""What a user of `tensorfusion local` did not expect, as one message that says what to do."""
+
+from __future__ import annotations
+
+
+class LocalError(Exception):
+    """The control plane cannot be brought up, asked or taken down. `str()` is the whole message for the user."""

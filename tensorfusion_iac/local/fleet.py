@@ -1,0 +1,131 @@
+"""Which nodes and cards are simulated: from `--gpus "A100_SXM_80G=4x2"` to named nodes with cards of fixed UUIDs.
+
+Names and UUIDs follow from the model and the position alone, so the same wish always gives the same fleet, and a larger
+wish only adds to it.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from tensorfusion_iac.local.errors import LocalError
+from tensorfusion_iac.local.state import NodeGroup
+
+DEFAULT_GROUPS = (
+    NodeGroup(model="A100_SXM_80G", gpus_per_node=4, nodes=2),
+    NodeGroup(model="L40S", gpus_per_node=4, nodes=1),
+)
+"""Room for the quick start: fractions of L40S, a worker of four A100 on one node, and a whole A100 beside it."""
+
+MAX_GPUS_PER_NODE, MAX_NODES = 128, 10_000
+
+_GROUP = re.compile(r"(?P<model>[^=]+)=(?P<gpus>[1-9][0-9]{0,4})(?:x(?P<nodes>[1-9][0-9]{0,4}))?")
+_UUIDS = uuid.UUID("8a1f8a3e-6c53-5f0e-9d0b-6f2f0c1d7e55")  # of no meaning, but the same for ever
+
+
+@dataclass(frozen=True, slots=True)
+class CardModel:
+    """What the catalogue says of a model: FP16 TFLOPS, and memory in bytes."""
+
+    name: str
+    vendor: str
+    tflops: Decimal
+    vram_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One simulated card; `index` is the driver's, `uuid` is written as NVML writes it."""
+
+    index: int
+    uuid: str
+    numa_node: int
+    model: CardModel
+
+
+@dataclass(frozen=True, slots=True)
+class FleetNode:
+    """One simulated node; `ordinal` counts the nodes of the fleet and gives it an address."""
+
+    name: str
+    ordinal: int
+    cards: tuple[Card, ...]
+
+    @property
+    def model(self) -> CardModel:
+        """The model of its cards: one for all."""
+        return self.cards[0].model
+
+
+def parse_group(text: str) -> NodeGroup:
+    """Read `MODEL=GPUS` or `MODEL=GPUSxNODES`: GPUs on each node, and nodes (1 if not given). LocalError otherwise."""
+    match = _GROUP.fullmatch(text.strip())
+    if match is None:
+        raise LocalError(f'--gpus "{text}" is not MODEL=GPUSxNODES, for example A100_SXM_80G=8x2 (8 GPUs on each of 2 nodes)')
+    gpus, nodes = int(match["gpus"]), int(match["nodes"] or 1)
+    if gpus > MAX_GPUS_PER_NODE or nodes > MAX_NODES:
+        raise LocalError(f'--gpus "{text}": at most {MAX_GPUS_PER_NODE} GPUs on a node and {MAX_NODES} nodes')
+    return NodeGroup(model=match["model"].strip(), gpus_per_node=gpus, nodes=nodes)
+
+
+def wanted_groups(
+    mixed: Sequence[str], nodes: int | None, model: str | None, gpus_per_node: int | None
+) -> tuple[NodeGroup, ...] | None:
+    """The groups that the options of `up` ask for; None if no option says anything. LocalError on a contradiction."""
+    single = {"--nodes": nodes, "--gpu-model": model, "--gpus-per-node": gpus_per_node}
+    given = [option for option, value in single.items() if value is not None]
+    if mixed and given:
+        raise LocalError(f"{given[0]} and --gpus exclude each other: --gpus MODEL=GPUSxNODES says it all")
+    if mixed:
+        return merged(parse_group(text) for text in mixed)
+    if not given:
+        return None
+    default = DEFAULT_GROUPS[0]
+    return (
+        NodeGroup(
+            model=model or default.model,
+            gpus_per_node=gpus_per_node or default.gpus_per_node,
+            nodes=nodes or sum(group.nodes for group in DEFAULT_GROUPS),
+        ),
+    )
+
+
+def merged(groups: Iterable[NodeGroup]) -> tuple[NodeGroup, ...]:
+    """Groups of the same model and size as one; the order is that of their first mention."""
+    total: dict[tuple[str, int], int] = {}
+    for group in groups:
+        shape = (group.model, group.gpus_per_node)
+        total[shape] = total.get(shape, 0) + group.nodes
+    return tuple(NodeGroup(model=model, gpus_per_node=gpus, nodes=nodes) for (model, gpus), nodes in total.items())
+
+
+def build(groups: Iterable[NodeGroup], look_up: Callable[[str], CardModel]) -> tuple[FleetNode, ...]:
+    """The nodes of the groups. `look_up` gives a model by name and raises LocalError for an unknown one."""
+    counted: dict[str, int] = {}
+    fleet: list[FleetNode] = []
+    for group in groups:
+        model = look_up(group.model)
+        stem = _label(model.name)
+        for _ in range(group.nodes):
+            name = f"{stem}-{counted.get(stem, 0)}"
+            counted[stem] = counted.get(stem, 0) + 1
+            fleet.append(FleetNode(name, len(fleet), _cards(name, group.gpus_per_node, model)))
+    return tuple(fleet)
+
+
+def card_uuid(node: str, index: int) -> str:
+    """The UUID of a card, the same for ever: `GPU-` and a version 5 UUID of node and index."""
+    return f"GPU-{uuid.uuid5(_UUIDS, f'{node}/{index}')}"
+
+
+def _cards(node: str, count: int, model: CardModel) -> tuple[Card, ...]:
+    # Two sockets, as in servers of this kind: the first half of the cards hangs on the first.
+    return tuple(Card(index, card_uuid(node, index), 0 if index * 2 < count else 1, model) for index in range(count))
+
+
+def _label(model: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")

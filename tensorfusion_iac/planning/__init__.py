@@ -1,0 +1,1 @@
+"""Pure decisions over many objects: allocation, simulation, charging, recommendation. Values in, values out."""

@@ -1,0 +1,1 @@
+"""The preview report for reviewers."""

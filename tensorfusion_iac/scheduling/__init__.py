@@ -1,0 +1,1 @@
+"""The scheduler extender: GPUs placed under the stock kube-scheduler (SPEC §7)."""
