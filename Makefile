@@ -1,0 +1,61 @@
+# On a fresh machine: `make demo` sets up and runs the main job, `make test` sets up and runs the tests.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+UV     := $(shell command -v uv 2>/dev/null || echo .local/uv/bin/uv)
+STAMP  := $(VENV)/.installed
+
+.PHONY: help setup tools demo test test-fast lint format docs bench clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+.local/uv/bin/uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "error: $(PYTHON) is $$($(PYTHON) -V 2>&1 || echo missing); Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	@echo "setting up uv"
+	@$(PYTHON) -m venv .local/uv && .local/uv/bin/python -m pip install --quiet --disable-pip-version-check "uv>=0.5"
+
+$(STAMP): requirements.lock pyproject.toml | $(if $(findstring .local,$(UV)),.local/uv/bin/uv)
+	@echo "setting up $(VENV)"
+	@test -x $(BIN)/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(VENV)
+	@VIRTUAL_ENV=$(VENV) $(UV) pip sync --quiet --require-hashes requirements.lock
+	@VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-deps --editable .
+	@touch $@
+
+setup: $(STAMP)  ## install everything that Python needs, into .venv
+
+tools: setup  ## provide pulumi, Kubernetes and kwok (found on this machine, or built once and cached)
+	@$(BIN)/python -m tensorfusion_iac.local.toolchain
+
+demo: setup  ## a control plane on this machine, then a real `pulumi up` of the quick start
+	@$(BIN)/tensorfusion local demo
+
+test: tools  ## all tests, those against a real control plane too
+	@$(BIN)/pytest
+
+test-fast: setup  ## the tests that need no control plane
+	@$(BIN)/pytest -q tests/unit tests/components
+
+lint: setup  ## ruff, mypy --strict, import-linter
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
+
+format: setup  ## rewrite the code in the project's format
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+docs: setup  ## rewrite the generated pages
+	@$(BIN)/python -m tensorfusion_iac.api.reference
+
+lock: setup  ## resolve the dependencies again
+	@$(UV) pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet --upgrade --output-file requirements.lock
+
+bench: tools  ## a benchmark: make bench NAME=resolve (QUICK=1 for a short one)
+	@test -n "$(NAME)" || { echo "make bench NAME=<one of: $$(ls bench | sed -n 's/\.py$$//p' | grep -v measure | tr '\n' ' ')>"; exit 2; }
+	@$(BIN)/python bench/$(NAME).py
+
+clean: ## stop the control plane and remove what was made here (the tools' cache stays)
+	@test ! -x $(BIN)/tensorfusion || $(BIN)/tensorfusion local down --purge
+	@rm -rf .venv .local dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
