@@ -1,12 +1,20 @@
-from decimal import Decimal
+"""Which model of the catalogue a simulated node has: one model, named so that no other is meant."""
+
+from __future__ import annotations
+
+from tensorfusion_iac.api.catalogue import find, nearest
 from tensorfusion_iac.local.errors import LocalError
 from tensorfusion_iac.local.fleet import CardModel
 
-_T = {"A100_SXM_80G": (312, 80), "L40S": (362, 48)}
-
 
 def look_up(name: str) -> CardModel:
-    if name not in _T:
-        raise LocalError(f"unknown GPU model {name}")
-    t, v = _T[name]
-    return CardModel(name, "NVIDIA", Decimal(t), v * 2**30)
+    """The card of that name. LocalError for an unknown name, and for a family of several models."""
+    found = find(name)
+    if not found:
+        hint = nearest(name)
+        meant = f"; did you mean {hint}?" if hint else ""
+        raise LocalError(f'unknown GPU model "{name}"{meant} (`tensorfusion models` lists all)')
+    if len(found) > 1:
+        raise LocalError(f'GPU model "{name}" is a family; give one of {", ".join(model.name for model in found)}')
+    model = found[0]
+    return CardModel(model.name, model.vendor.value, model.fp16_tflops, model.nominal_vram_bytes)

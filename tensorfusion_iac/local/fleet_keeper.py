@@ -89,7 +89,7 @@ class FleetKeeper:
         try:
             async with aclosing(self._client.watch(CRDS, field_selector=f"metadata.name={crd}")) as events:
                 async for event in events:
-                    if event.type != "DELETED" and _is_established(event.object):
+                    if event.type in ("ADDED", "MODIFIED") and _is_established(event.object):
                         log.info("%s is there", crd)
                         break
         except KubeError as error:
@@ -172,5 +172,5 @@ _IMPLIED = ("apiVersion", "kind")  # items of a list come without
 
 
 def _is_established(crd: Object) -> bool:
-    conditions = crd.get("status", {}).get("conditions", [])
+    conditions = crd.get("status", {}).get("conditions") or []
     return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ import psutil
 
 ROOT_MARK, NAME_MARK = "TENSORFUSION_LOCAL_ROOT", "TENSORFUSION_LOCAL_PROCESS"
 SUPERVISOR = "supervisor"
+_POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +50,25 @@ def find(root: Path, name: str | None = None) -> list[Running]:
 def end(running: Sequence[Running], grace_s: float) -> list[Running]:
     """Ask them to end, kill those that have not after `grace_s` seconds, and return those that are there even so."""
     _send(running, signal.SIGTERM)
-    _, alive = psutil.wait_procs([item.process for item in running], timeout=grace_s)
-    stubborn = [item for item in running if item.process in alive]
+    stubborn = _wait(running, grace_s)
     _send(stubborn, signal.SIGKILL)
-    _, alive = psutil.wait_procs([item.process for item in stubborn], timeout=grace_s)
-    return [item for item in stubborn if item.process in alive]
+    return _wait(stubborn, grace_s)
+
+
+def _wait(running: Sequence[Running], timeout_s: float) -> list[Running]:
+    """Those that are still alive when all have ended or the time is up. A zombie has ended: its parent is just slow."""
+    deadline = time.monotonic() + timeout_s
+    while (alive := [item for item in running if is_alive(item.process)]) and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+    return alive
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whether it still runs; a zombie does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _send(running: Iterable[Running], number: signal.Signals) -> None:

@@ -10,8 +10,10 @@ import logging
 import os
 import signal
 import time
-from asyncio.subprocess import DEVNULL, Process as Child
+from asyncio.subprocess import DEVNULL
+from asyncio.subprocess import Process as Child
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -56,7 +58,7 @@ class Supervised:
         self.record = ProcessRecord(name=process.name, phase=Phase.WAITING)
         self._layout, self._prober, self._needs, self._changed = layout, prober, needs, changed
         self._child: Child | None = None
-        self._stopping = asyncio.Event()
+        self._stopping, self._starting = asyncio.Event(), asyncio.Lock()
 
     async def keep(self) -> None:
         """Start it, and start it again whenever it ends, until `stop`."""
@@ -65,12 +67,15 @@ class Supervised:
                 await need.ready.wait()
             started = time.monotonic()
             try:
-                self._child = await self._start()
+                async with self._starting:
+                    if self._stopping.is_set():
+                        return
+                    self._child = child = await self._start()
             except OSError as error:
                 await self._ended(f"cannot be started: {error.strerror}", 0.0)
                 continue
             becoming_ready = asyncio.create_task(self._become_ready())
-            code = await self._child.wait()
+            code = await child.wait()
             becoming_ready.cancel()
             self.ready.clear()
             await self._ended(_how(code), time.monotonic() - started)
@@ -78,7 +83,8 @@ class Supervised:
     async def stop(self) -> None:
         """End it: SIGTERM, then SIGKILL after its grace, and whatever it left behind."""
         self._stopping.set()
-        child = self._child
+        async with self._starting:  # a start under way is finished, and then ended
+            child = self._child
         if child is not None and child.returncode is None:
             child.send_signal(signal.SIGTERM)
             try:
@@ -108,7 +114,7 @@ class Supervised:
         return child
 
     async def _become_ready(self) -> None:
-        while await self._prober.fault(self.process.readiness) is not None:
+        while await self._prober.fault(self.process.readiness) is not None:  # noqa: ASYNC110 - nobody would set an event
             await asyncio.sleep(PROBE_PERIOD_S)
         log.info("%s is ready", self.process.name)
         self._update(phase=Phase.READY)
@@ -121,11 +127,8 @@ class Supervised:
         log.warning("%s %s after %.1f s; next start in %g s", self.process.name, how, lasted_s, pause_s(failures))
         self._update(phase=Phase.RESTARTING, pid=None, last_end=how, failures=failures, restarts=self.record.restarts + 1)
         await self._end_leftovers()
-        with_timeout = asyncio.wait_for(self._stopping.wait(), pause_s(failures))
-        try:
-            await with_timeout
-        except TimeoutError:
-            return
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), pause_s(failures))
 
     async def _end_leftovers(self) -> None:
         """Children that outlived it would keep its ports and files."""

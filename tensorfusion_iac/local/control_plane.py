@@ -1,0 +1,289 @@
+"""The door of the embedded control plane: bring it up, take it down, say how it is (ARCHITECTURE.md, "The embedded default").
+
+A control plane is one folder. `up` decides what is to run and starts the supervisor, which does the rest; a second `up` finds
+it running and changes nothing. Every function says what it does in lines to `say`, and raises LocalError with one message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tensorfusion_iac.kube.client import Client, Object
+from tensorfusion_iac.kube.errors import KubeError
+from tensorfusion_iac.kube.resource import NODES
+from tensorfusion_iac.local import certs, commands, fleet, kubeconfig, leftovers, ports, scheduler_config, stages
+from tensorfusion_iac.local.catalogue import look_up
+from tensorfusion_iac.local.errors import LocalError
+from tensorfusion_iac.local.layout import Layout, write_private_if_changed
+from tensorfusion_iac.local.locks import is_held, locked
+from tensorfusion_iac.local.state import (
+    NodeGroup,
+    Phase,
+    ProcessRecord,
+    Runtime,
+    Settings,
+    load_runtime,
+    load_settings,
+    save,
+)
+
+Say = Callable[[str], None]
+
+UP_TIMEOUT_S = 120.0
+DOWN_TIMEOUT_S = 60.0
+_COMMAND_LOCK_S = 300.0
+_POLL_S = 0.1
+_GRACE_S = 5.0
+_START_TIMEOUT_S = 60.0
+_GIVE_UP_AFTER = 3  # failures in a row before it was ever ready
+_LOG_TAIL_LINES = 8
+_COMPONENTS = ("controller-manager", "scheduler", "kwok")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the user asked of `up`; None: as it was before, or the default."""
+
+    groups: tuple[NodeGroup, ...] | None = None
+    port: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Up:
+    """The outcome of `up`. `started` is false when it was running already."""
+
+    kubeconfig: Path
+    server: str
+    started: bool
+    nodes: int
+    took_s: float
+
+
+def up(
+    layout: Layout,
+    wish: Wish,
+    tools: Callable[[], Mapping[str, Path]],
+    say: Say,
+    *,
+    timeout_s: float = UP_TIMEOUT_S,
+    owner_pid: int | None = None,
+) -> Up:
+    """Bring the control plane up, or leave it alone if it is up as wished. `tools` is asked only if something starts.
+
+    With `owner_pid`, what is started ends by itself when that process does (for tests, which may be killed).
+    Raises LocalError: a busy port, a folder that cannot be used, a process that does not come up.
+    """
+    began = time.monotonic()
+    layout.prepare()
+    with locked(layout.command_lock, _COMMAND_LOCK_S, lambda: say("waiting for another up or down")):
+        remembered = _remembered(layout, say)
+        running = remembered is not None and is_held(layout.supervisor_lock)
+        if running and remembered is not None:
+            settings = _change_running(layout, remembered, wish, say)
+        else:
+            settings = _start(layout, remembered, wish, tools, say, owner_pid)
+        try:
+            _wait_until_ready(layout, settings, say, began + timeout_s)
+        except LocalError:
+            if not running:  # nothing half-started stays behind
+                _end(layout, say)
+            raise
+    nodes = sum(group.nodes for group in settings.groups)
+    return Up(layout.kubeconfig, commands.server_url(settings), not running, nodes, time.monotonic() - began)
+
+
+def down(layout: Layout, say: Say) -> bool:
+    """End every process; the cluster's data stays. Returns whether anything was running."""
+    if not layout.root.is_dir():
+        return False
+    with locked(layout.command_lock, _COMMAND_LOCK_S, lambda: say("waiting for another up or down")):
+        return _end(layout, say)
+
+
+def purge(layout: Layout, say: Say) -> bool:
+    """As `down`, and remove the data, certificates, logs and settings too."""
+    if not layout.root.is_dir():
+        return False
+    with locked(layout.command_lock, _COMMAND_LOCK_S, lambda: say("waiting for another up or down")):
+        ended = _end(layout, say)
+        try:
+            layout.purge()
+        except OSError as error:
+            raise LocalError(f"cannot remove {error.filename}: {error.strerror}") from None
+        return ended
+
+
+def _remembered(layout: Layout, say: Say) -> Settings | None:
+    """The settings of the last `up`. Unreadable ones are put aside: all they hold can be decided anew."""
+    try:
+        return load_settings(layout.settings)
+    except LocalError as error:
+        aside = layout.settings.with_suffix(".unreadable")
+        layout.settings.replace(aside)
+        say(f"{error}; it is now {aside.name}, and ports and nodes are decided anew")
+        return None
+
+
+def _change_running(layout: Layout, remembered: Settings, wish: Wish, say: Say) -> Settings:
+    if wish.port is not None and wish.port != remembered.ports.apiserver:
+        raise LocalError(
+            f"the control plane in {layout.root} is already up on port {remembered.ports.apiserver}; "
+            f"run `tensorfusion local down` before `up --port {wish.port}`"
+        )
+    if wish.groups is None or wish.groups == remembered.groups:
+        return remembered
+    fleet.build(wish.groups, look_up)
+    settings = remembered.model_copy(update={"groups": wish.groups})
+    save(layout.settings, settings)
+    say(f"changing the simulated nodes to {describe(wish.groups)}")
+    for item in leftovers.find(layout.root, leftovers.SUPERVISOR):
+        item.process.send_signal(signal.SIGHUP)
+    return settings
+
+
+def _start(
+    layout: Layout,
+    remembered: Settings | None,
+    wish: Wish,
+    tools: Callable[[], Mapping[str, Path]],
+    say: Say,
+    owner_pid: int | None,
+) -> Settings:
+    groups = wish.groups or (remembered.groups if remembered else fleet.DEFAULT_GROUPS)
+    fleet.build(groups, look_up)  # an unknown model is told before anything starts
+    _end(layout, say)  # what a killed supervisor left behind would keep its ports and files
+    choice = ports.choose(remembered.ports if remembered else None, wish.port, ports.is_free)
+    for name, old in choice.moved.items():
+        say(f"port {old} of {name} is in use now; it moves to {getattr(choice.ports, name)}")
+    settings = Settings(ports=choice.ports, groups=groups, tools=dict(tools()))
+    _write_files(layout, settings)
+    _start_supervisor(layout, owner_pid)
+    return settings
+
+
+def _start_supervisor(layout: Layout, owner_pid: int | None) -> None:
+    owner = [] if owner_pid is None else [str(owner_pid)]
+    log = layout.log(leftovers.SUPERVISOR)
+    with log.open("ab") as output:
+        start = subprocess.run(
+            [sys.executable, "-m", "tensorfusion_iac.local.supervisor", str(layout.root), *owner],
+            stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+            env=os.environ | leftovers.marks(layout.root, leftovers.SUPERVISOR),
+            start_new_session=True, check=False, timeout=_START_TIMEOUT_S,
+        )  # fmt: skip
+    if start.returncode != 0:
+        raise LocalError(f"the supervisor cannot start; the end of {log}:\n{_tail(log)}")
+
+
+def _write_files(layout: Layout, settings: Settings) -> None:
+    pki = certs.ensure(layout.pki)
+    authority, server = pki.pair(certs.CLUSTER).certificate.read_bytes(), commands.server_url(settings)
+    paths = {user: layout.component_kubeconfig(user) for user in _COMPONENTS} | {"admin": layout.kubeconfig}
+    for user, path in paths.items():
+        pair = pki.pair(user)
+        text = kubeconfig.render(server, user, authority, pair.certificate.read_bytes(), pair.key.read_bytes())
+        write_private_if_changed(path, text.encode())
+    scheduler = scheduler_config.render(layout.component_kubeconfig("scheduler"))
+    write_private_if_changed(commands.scheduler_config_path(layout), scheduler.encode())
+    write_private_if_changed(commands.kwok_config_path(layout), stages.render().encode())
+    save(layout.settings, settings)
+
+
+def _wait_until_ready(layout: Layout, settings: Settings, say: Say, deadline: float) -> None:
+    announced = _ready(load_runtime(layout.runtime))  # a second `up` has nothing to tell
+    while True:
+        runtime = load_runtime(layout.runtime)
+        ready = _ready(runtime)
+        for name in sorted(ready - announced):
+            say(f"{name} is ready")
+        announced |= ready
+        for record in runtime.processes if runtime else ():
+            _give_up_on(record, layout)
+        if runtime and len(ready) == len(runtime.processes):
+            break
+        if not is_held(layout.supervisor_lock):
+            raise LocalError(f"the supervisor ended:\n{_tail(layout.log(leftovers.SUPERVISOR))}")
+        if time.monotonic() > deadline:
+            waiting = {record.name for record in runtime.processes} - ready if runtime else {leftovers.SUPERVISOR}
+            raise LocalError(f"not ready in time: {', '.join(sorted(waiting))}; see {layout.logs}")
+        time.sleep(_POLL_S)
+    wanted = {node.name for node in fleet.build(settings.groups, look_up)}
+    asyncio.run(_nodes_ready(layout, wanted, deadline))
+
+
+def _ready(runtime: Runtime | None) -> set[str]:
+    return {record.name for record in runtime.processes if record.phase is Phase.READY} if runtime else set()
+
+
+def _give_up_on(record: ProcessRecord, layout: Layout) -> None:
+    if record.phase is not Phase.READY and record.failures >= _GIVE_UP_AFTER:
+        raise LocalError(
+            f"{record.name} {record.last_end}, {record.failures} times in a row; "
+            f"the end of {layout.log(record.name)}:\n{_tail(layout.log(record.name))}"
+        )
+
+
+async def _nodes_ready(layout: Layout, wanted: set[str], deadline: float) -> None:
+    async with await Client.from_kubeconfig(layout.kubeconfig) as client:
+        while True:
+            try:
+                nodes = (await client.list(NODES)).items
+                ready = {node["metadata"]["name"] for node in nodes if is_ready(node)}
+                if wanted <= ready:
+                    return
+                missing = ", ".join(sorted(wanted - ready)[:5])
+            except KubeError as error:
+                missing = str(error)
+            if time.monotonic() > deadline:
+                raise LocalError(f"simulated nodes are not ready in time: {missing}; see {layout.logs}")
+            await asyncio.sleep(_POLL_S)
+
+
+def is_ready(node: Object) -> bool:
+    """Whether a Node is Ready and open for pods."""
+    conditions = node.get("status", {}).get("conditions") or []
+    ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+    taints = node["spec"].get("taints", [])
+    return ready and not any(taint["key"].startswith("node.kubernetes.io/") for taint in taints)
+
+
+def describe(groups: tuple[NodeGroup, ...]) -> str:
+    """The simulated nodes in a few words."""
+    parts = [f"{group.nodes} x {group.gpus_per_node} {group.model}" for group in groups]
+    return f"{sum(group.nodes for group in groups)} simulated nodes ({', '.join(parts)})"
+
+
+def _end(layout: Layout, say: Say) -> bool:
+    """End the supervisor, which ends its processes, and then whatever is left."""
+    found = leftovers.find(layout.root)
+    supervisors = [item for item in found if item.name == leftovers.SUPERVISOR]
+    if supervisors:
+        say("stopping the control plane")
+    _end_all(supervisors, DOWN_TIMEOUT_S)
+    if left := leftovers.find(layout.root):
+        say(f"ending what was left running: {', '.join(item.name for item in left)}")
+        _end_all(left, _GRACE_S)
+    layout.runtime.unlink(missing_ok=True)
+    return bool(found)
+
+
+def _end_all(running: list[leftovers.Running], grace_s: float) -> None:
+    if stubborn := leftovers.end(running, grace_s):
+        names = ", ".join(f"{item.name} (process {item.process.pid})" for item in stubborn)
+        raise LocalError(f"these processes cannot be ended: {names}")
+
+
+def _tail(path: Path) -> str:
+    try:
+        lines = path.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:]
+    except OSError:
+        lines = []
+    return "\n".join(f"  {line}" for line in lines) or "  (it wrote nothing)"

@@ -1,0 +1,127 @@
+"""What runs in a cluster, as rows for people: pools, profiles, Deployments with their annotations, pods with their nodes.
+
+Reading is one list per kind; putting the rows together is pure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tensorfusion_iac.api.names import DEFAULT_POOL_ANNOTATION, ENABLED_LABEL, PREFIX
+from tensorfusion_iac.kube.client import Client
+from tensorfusion_iac.kube.errors import ApiError
+from tensorfusion_iac.kube.resource import DEPLOYMENTS, GPUS, PODS, Resource
+
+_API = {"group": "tensor-fusion.ai", "version": "v1"}
+POOLS = Resource(**_API, plural="gpupools", kind="GPUPool")
+PROFILES = Resource(**_API, plural="workloadprofiles", kind="WorkloadProfile")
+WORKLOADS = Resource(**_API, plural="tensorfusionworkloads", kind="TensorFusionWorkload")
+
+Manifest = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A titled table."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def read(kubeconfig: Path) -> list[Table]:
+    """The tables of the cluster behind `kubeconfig`. Raises KubeError."""
+    return asyncio.run(_read(kubeconfig))
+
+
+async def _read(kubeconfig: Path) -> list[Table]:
+    async with await Client.from_kubeconfig(kubeconfig) as client:
+        pools, profiles, workloads, deployments, pods, gpus = [
+            await _items(client, kind) for kind in (POOLS, PROFILES, WORKLOADS, DEPLOYMENTS, PODS, GPUS)
+        ]
+    return tables(pools, profiles, workloads, deployments, pods, gpus)
+
+
+async def _items(client: Client, resource: Resource) -> Sequence[Manifest]:
+    try:
+        return (await client.list(resource)).items
+    except ApiError as error:
+        if error.not_found:  # the CRD is not installed (yet)
+            return []
+        raise
+
+
+def tables(
+    pools: Sequence[Manifest],
+    profiles: Sequence[Manifest],
+    workloads: Sequence[Manifest],
+    deployments: Sequence[Manifest],
+    pods: Sequence[Manifest],
+    gpus: Sequence[Manifest],
+) -> list[Table]:
+    """The tables, from the API's objects. Deployments and pods that are not ours are left out."""
+    ours = [item for item in deployments if _labels(_at(item, "spec", "template")).get(ENABLED_LABEL) == "true"]
+    return [
+        Table("Pools", ("pool", "default", "local GPUs", "cards"), tuple(_pool(item, gpus) for item in pools)),
+        Table("Profiles", ("namespace", "profile", "requests", "limits", "qos"), tuple(_profile(item) for item in profiles)),
+        *([_workload_table(workloads)] if workloads else []),
+        Table("Deployments", ("namespace", "deployment", "ready", "annotations"), tuple(_deployment(item) for item in ours)),
+        Table("Pods", ("namespace", "pod", "phase", "node"), tuple(_pod(item) for item in pods if _is_ours(item))),
+    ]
+
+
+def _workload_table(workloads: Sequence[Manifest]) -> Table:
+    rows = tuple((_meta(item, "namespace"), _meta(item, "name"), str(_at(item, "status").get("phase", ""))) for item in workloads)
+    return Table("Workloads", ("namespace", "workload", "phase"), rows)
+
+
+def _pool(item: Manifest, gpus: Sequence[Manifest]) -> tuple[str, ...]:
+    models: dict[str, int] = {}
+    for gpu in gpus:
+        model = str(_at(gpu, "status").get("model", "?"))
+        models[model] = models.get(model, 0) + 1
+    cards = ", ".join(f"{count} x {model}" for model, count in sorted(models.items()))
+    local = _at(item, "spec").get("defaultUsingLocalGPU", False)
+    default = _at(item, "metadata", "annotations").get(DEFAULT_POOL_ANNOTATION) == "true"
+    return (_meta(item, "name"), "yes" if default else "no", "yes" if local else "no", cards)
+
+
+def _profile(item: Manifest) -> tuple[str, ...]:
+    resources = _at(item, "spec", "resources")
+    sides = (" ".join(f"{key} {value}" for key, value in _at(resources, side).items()) for side in ("requests", "limits"))
+    return (_meta(item, "namespace"), _meta(item, "name"), *sides, str(_at(item, "spec").get("qos", "")))
+
+
+def _deployment(item: Manifest) -> tuple[str, ...]:
+    annotations = _at(item, "spec", "template", "metadata", "annotations")
+    ours = "\n".join(f"{key[len(PREFIX) :]}: {value}" for key, value in sorted(annotations.items()) if key.startswith(PREFIX))
+    ready = f"{_at(item, 'status').get('readyReplicas', 0)}/{_at(item, 'spec').get('replicas', 1)}"
+    return (_meta(item, "namespace"), _meta(item, "name"), ready, ours)
+
+
+def _pod(item: Manifest) -> tuple[str, ...]:
+    node = _at(item, "spec").get("nodeName", "")
+    return (_meta(item, "namespace"), _meta(item, "name"), str(_at(item, "status").get("phase", "")), str(node))
+
+
+def _is_ours(pod: Manifest) -> bool:
+    return _labels(pod).get(ENABLED_LABEL) == "true"
+
+
+def _labels(item: Manifest) -> Manifest:
+    return _at(item, "metadata", "labels")
+
+
+def _meta(item: Manifest, member: str) -> str:
+    return str(_at(item, "metadata").get(member, ""))
+
+
+def _at(item: Manifest, *path: str) -> Manifest:
+    for member in path:
+        value = item.get(member)
+        item = value if isinstance(value, Mapping) else {}
+    return item

@@ -1,0 +1,49 @@
+"""What a plain `pulumi` needs to work against the embedded control plane: programs, plugins, state, and the environment.
+
+All of it lies in the control plane's folder, so that the user's own Pulumi set-up is neither needed nor touched.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from tensorfusion_iac.local.layout import Layout
+from tensorfusion_iac.local.toolchain import install_provider, link
+from tensorfusion_iac.local.toolchain.recipe import load
+
+PASSPHRASE = "tensorfusion-local"  # noqa: S105 - protects nothing: the state is beside it, and holds no secret of the user's
+STACK = "dev"
+
+
+def environment(layout: Layout, path: str) -> dict[str, str]:
+    """The variables that point pulumi and kubectl here; `path` is the PATH to extend."""
+    return {
+        "PATH": os.pathsep.join([str(bin_dir(layout)), path]),
+        "KUBECONFIG": str(layout.kubeconfig),
+        "PULUMI_HOME": str(layout.root / "pulumi"),
+        "PULUMI_BACKEND_URL": f"file://{layout.root / 'state'}",
+        "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+    }
+
+
+def exports(variables: Mapping[str, str]) -> str:
+    """The variables as lines for a shell's `eval`."""
+    return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in variables.items())
+
+
+def bin_dir(layout: Layout) -> Path:
+    """The folder of programs that goes on PATH."""
+    return layout.root / "bin"
+
+
+def prepare(layout: Layout, tools: Mapping[str, Path]) -> None:
+    """Fill the folder of programs and install the provider. Idempotent. Raises ToolError."""
+    link(bin_dir(layout), {name: path for name, path in tools.items() if name in ("pulumi", "kubectl")})
+    provider = "pulumi-resource-kubernetes"
+    version = load().named(provider).version
+    install_provider(tools["pulumi"], tools[provider], version, layout.root / "pulumi")
+    (layout.root / "state").mkdir(exist_ok=True)
