@@ -66,7 +66,8 @@ def tables(
     """The tables, from the API's objects. Deployments and pods that are not ours are left out."""
     ours = [item for item in deployments if _labels(_at(item, "spec", "template")).get(ENABLED_LABEL) == "true"]
     return [
-        Table("Pools", ("pool", "default", "local GPUs", "cards"), tuple(_pool(item, gpus) for item in pools)),
+        Table("Pools", ("pool", "default", "local GPUs", "phase"), tuple(_pool(item) for item in pools)),
+        Table("Cards", ("model", "cards", "nodes"), _cards(gpus)),
         Table("Profiles", ("namespace", "profile", "requests", "limits", "qos"), tuple(_profile(item) for item in profiles)),
         *([_workload_table(workloads)] if workloads else []),
         Table("Deployments", ("namespace", "deployment", "ready", "annotations"), tuple(_deployment(item) for item in ours)),
@@ -79,15 +80,19 @@ def _workload_table(workloads: Sequence[Manifest]) -> Table:
     return Table("Workloads", ("namespace", "workload", "phase"), rows)
 
 
-def _pool(item: Manifest, gpus: Sequence[Manifest]) -> tuple[str, ...]:
-    models: dict[str, int] = {}
-    for gpu in gpus:
-        model = str(_at(gpu, "status").get("model", "?"))
-        models[model] = models.get(model, 0) + 1
-    cards = ", ".join(f"{count} x {model}" for model, count in sorted(models.items()))
+def _pool(item: Manifest) -> tuple[str, ...]:
     local = _at(item, "spec").get("defaultUsingLocalGPU", False)
     default = _at(item, "metadata", "annotations").get(DEFAULT_POOL_ANNOTATION) == "true"
-    return (_meta(item, "name"), "yes" if default else "no", "yes" if local else "no", cards)
+    phase = str(_at(item, "status").get("phase", ""))
+    return (_meta(item, "name"), "yes" if default else "no", "yes" if local else "no", phase)
+
+
+def _cards(gpus: Sequence[Manifest]) -> tuple[tuple[str, ...], ...]:
+    models: dict[str, list[str]] = {}
+    for gpu in gpus:
+        status = _at(gpu, "status")
+        models.setdefault(str(status.get("model", "?")), []).append(str(status.get("nodeName", "?")))
+    return tuple((model, str(len(nodes)), ", ".join(sorted(set(nodes)))) for model, nodes in sorted(models.items()))
 
 
 def _profile(item: Manifest) -> tuple[str, ...]:

@@ -1,0 +1,6 @@
+"""The quick start as one stack: a pool and three workloads."""
+
+from quickstart import cluster, declare_platform, declare_workloads
+
+provider = cluster()
+declare_workloads(provider, declare_platform(provider))
