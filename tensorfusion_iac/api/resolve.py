@@ -176,9 +176,9 @@ class _Merge:
         """Note a problem of `key`, wherever its value came from."""
         self.problems.append(Problem(self.where(key, self.sources.get(key)), found, accepted, message, lacking))
 
-    def warn(self, key: str, found: str, accepted: str, message: str) -> None:
+    def warn(self, key: str, found: str, accepted: str, message: str, *lacking: str) -> None:
         """Note something suspicious that refuses nothing."""
-        self.warnings.append(Problem(key, found, accepted, message))
+        self.warnings.append(Problem(key, found, accepted, message, lacking))
 
     # The steps, in the order in which they need each other.
 
@@ -264,6 +264,7 @@ class _Merge:
                 "true",
                 "is-local-gpu: true",
                 "{found} says nothing without {accepted}; ignored",
+                "is-local-gpu",
             )
         if pool is not None:
             parts = pool.spec.component_config
@@ -322,7 +323,7 @@ class _Merge:
             return self.profile["gpu-count"], Source.PROFILE
         if indices is not None:
             message = "{found}, and nothing says how many GPUs: one for each is taken; to choose among them, give {accepted}"
-            self.warn("gpu-indices", f"{len(indices)} indices", "gpu-count", message)
+            self.warn("gpu-indices", f"{len(indices)} indices", "gpu-count", message, "gpu-count", "container-gpu-count")
             return len(indices), Source.DERIVED
         native = self.pod.native_gpus(injected or ())
         return (native, Source.POD) if native else (1, Source.DEFAULT)
@@ -376,7 +377,8 @@ class _Merge:
         if on:
             return target
         if "autoscale-target" in self.annotated:
-            self.warn("autoscale-target", target.value, "autoscale: true", "{found} says nothing without {accepted}; ignored")
+            message = "{found} says nothing without {accepted}; ignored"
+            self.warn("autoscale-target", target.value, "autoscale: true", message, "autoscale")
         self.sources.pop("autoscale-target", None)
         return None
 
@@ -386,5 +388,6 @@ class _Merge:
         if members:
             return Gang(members, timeout or None)
         if "gang-timeout" in self.annotated:
-            self.warn("gang-timeout", "a timeout", "gang-min-members", "{found} says nothing without {accepted}; ignored")
+            message = "{found} says nothing without {accepted}; ignored"
+            self.warn("gang-timeout", "a timeout", "gang-min-members", message, "gang-min-members")
         return None
