@@ -12,14 +12,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from tensorfusion_iac.kube.client import Client, Object
+from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.errors import KubeError
 from tensorfusion_iac.kube.resource import NODES
-from tensorfusion_iac.local import certs, commands, fleet, kubeconfig, leftovers, ports, scheduler_config, stages
+from tensorfusion_iac.local import certs, commands, fleet, fleet_objects, kubeconfig, leftovers, ports, scheduler_config, stages
 from tensorfusion_iac.local.catalogue import look_up
 from tensorfusion_iac.local.errors import LocalError
 from tensorfusion_iac.local.layout import Layout, write_private_if_changed
@@ -83,7 +84,7 @@ def up(
     """
     began = time.monotonic()
     layout.prepare()
-    with locked(layout.command_lock, _COMMAND_LOCK_S, lambda: say("waiting for another up or down")):
+    with _turn(layout, say):
         remembered = _remembered(layout, say)
         running = remembered is not None and is_held(layout.supervisor_lock)
         if running and remembered is not None:
@@ -102,23 +103,26 @@ def up(
 
 def down(layout: Layout, say: Say) -> bool:
     """End every process; the cluster's data stays. Returns whether anything was running."""
-    if not layout.root.is_dir():
-        return False
-    with locked(layout.command_lock, _COMMAND_LOCK_S, lambda: say("waiting for another up or down")):
+    with _turn(layout, say):
         return _end(layout, say)
 
 
 def purge(layout: Layout, say: Say) -> bool:
     """As `down`, and remove the data, certificates, logs and settings too."""
-    if not layout.root.is_dir():
-        return False
-    with locked(layout.command_lock, _COMMAND_LOCK_S, lambda: say("waiting for another up or down")):
+    with _turn(layout, say):
         ended = _end(layout, say)
         try:
-            layout.purge()
+            layout.purge((leftovers.SUPERVISOR, *commands.TOOLS))
         except OSError as error:
             raise LocalError(f"cannot remove {error.filename}: {error.strerror}") from None
         return ended
+
+
+def _turn(layout: Layout, say: Say) -> AbstractContextManager[None]:
+    """Keeps two commands on one control plane apart; where there is no folder, there is nothing to keep apart."""
+    if not layout.own.is_dir():
+        return nullcontext()
+    return locked(layout.command_lock, _COMMAND_LOCK_S, lambda: say("waiting for another up or down"))
 
 
 def _remembered(layout: Layout, say: Say) -> Settings | None:
@@ -143,7 +147,7 @@ def _change_running(layout: Layout, remembered: Settings, wish: Wish, say: Say) 
     fleet.build(wish.groups, look_up)
     settings = remembered.model_copy(update={"groups": wish.groups})
     save(layout.settings, settings)
-    say(f"changing the simulated nodes to {describe(wish.groups)}")
+    say(f"changing to {describe(wish.groups)}")
     for item in leftovers.find(layout.root, leftovers.SUPERVISOR):
         item.process.send_signal(signal.SIGHUP)
     return settings
@@ -215,8 +219,7 @@ def _wait_until_ready(layout: Layout, settings: Settings, say: Say, deadline: fl
             waiting = {record.name for record in runtime.processes} - ready if runtime else {leftovers.SUPERVISOR}
             raise LocalError(f"not ready in time: {', '.join(sorted(waiting))}; see {layout.logs}")
         time.sleep(_POLL_S)
-    wanted = {node.name for node in fleet.build(settings.groups, look_up)}
-    asyncio.run(_nodes_ready(layout, wanted, deadline))
+    asyncio.run(_nodes_ready(layout, fleet.build(settings.groups, look_up), deadline))
 
 
 def _ready(runtime: Runtime | None) -> set[str]:
@@ -231,34 +234,28 @@ def _give_up_on(record: ProcessRecord, layout: Layout) -> None:
         )
 
 
-async def _nodes_ready(layout: Layout, wanted: set[str], deadline: float) -> None:
+async def _nodes_ready(layout: Layout, wanted: Sequence[fleet.FleetNode], deadline: float) -> None:
     async with await Client.from_kubeconfig(layout.kubeconfig) as client:
         while True:
             try:
-                nodes = (await client.list(NODES)).items
-                ready = {node["metadata"]["name"] for node in nodes if is_ready(node)}
-                if wanted <= ready:
+                listing = await client.list(NODES, label_selector=fleet_objects.SELECTOR)
+                present = {item["metadata"]["name"]: item for item in listing.items}
+                waiting = present.keys() ^ {node.name for node in wanted}
+                waiting |= {node.name for node in wanted if not fleet_objects.is_ready(node, present.get(node.name))}
+                if not waiting:
                     return
-                missing = ", ".join(sorted(wanted - ready)[:5])
+                why = ", ".join(sorted(waiting)[:5])
             except KubeError as error:
-                missing = str(error)
+                why = str(error)
             if time.monotonic() > deadline:
-                raise LocalError(f"simulated nodes are not ready in time: {missing}; see {layout.logs}")
+                raise LocalError(f"simulated nodes are not ready in time: {why}; see {layout.logs}")
             await asyncio.sleep(_POLL_S)
-
-
-def is_ready(node: Object) -> bool:
-    """Whether a Node is Ready and open for pods."""
-    conditions = node.get("status", {}).get("conditions") or []
-    ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
-    taints = node["spec"].get("taints", [])
-    return ready and not any(taint["key"].startswith("node.kubernetes.io/") for taint in taints)
 
 
 def describe(groups: tuple[NodeGroup, ...]) -> str:
     """The simulated nodes in a few words."""
     parts = [f"{group.nodes} x {group.gpus_per_node} {group.model}" for group in groups]
-    return f"{sum(group.nodes for group in groups)} simulated nodes ({', '.join(parts)})"
+    return f"simulated nodes: {', '.join(parts)}"
 
 
 def _end(layout: Layout, say: Say) -> bool:

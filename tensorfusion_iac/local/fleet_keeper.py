@@ -24,7 +24,6 @@ AGENT, SCHEDULER = "tensorfusion-local-agent", "tensorfusion-local-scheduler"
 
 RETRY_S = 1.0
 _CONCURRENT_WRITES = 16
-_OURS = f"{fleet_objects.SIMULATED_LABEL}=true"
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +55,7 @@ class FleetKeeper:
     async def _keep(self, resource: Resource, wanted: Mapping[str, Write], when_right: Callable[[], None] = lambda: None) -> None:
         while True:
             try:
-                listing = await self._client.list(resource, label_selector=_OURS)
+                listing = await self._client.list(resource, label_selector=fleet_objects.SELECTOR)
                 await self._reconcile(resource, wanted, listing.items)
                 when_right()
                 await self._until_one_goes(resource, listing.resource_version)
@@ -78,7 +77,9 @@ class FleetKeeper:
 
     async def _until_one_goes(self, resource: Resource, version: str) -> None:
         """Return when one of our objects was deleted, or when the server ends the watch (after minutes)."""
-        async with aclosing(self._client.watch(resource, resource_version=version, label_selector=_OURS)) as events:
+        async with aclosing(
+            self._client.watch(resource, resource_version=version, label_selector=fleet_objects.SELECTOR)
+        ) as events:
             async for event in events:
                 if event.type == "DELETED":
                     return
@@ -101,7 +102,7 @@ class FleetKeeper:
             wanted = fleet_objects.node(node)
             if present is None:
                 present = await self._client.create(NODES, wanted, field_manager=AGENT)
-            elif not covers(present, wanted):
+            elif not fleet_objects.covers(present, wanted):
                 status = {"metadata": {"name": node.name}, "status": wanted.pop("status")}
                 await self._client.apply(NODES, wanted, AGENT)
                 present = await self._client.apply(NODES, status, AGENT, subresource="status")
@@ -129,7 +130,7 @@ class FleetKeeper:
         return write
 
     async def _write_with_status(self, resource: Resource, wanted: Object, present: Object | None) -> Object:
-        if present is not None and covers(present, wanted):
+        if present is not None and fleet_objects.covers(present, wanted):
             return present
         status = {"metadata": {"name": wanted["metadata"]["name"]}, "status": wanted.pop("status")}
         await self._client.apply(resource, wanted, AGENT)
@@ -159,16 +160,6 @@ class FleetKeeper:
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
-
-
-def covers(present: object, wanted: object) -> bool:
-    """Whether `present` says everything that `wanted` says; it may say more, in mappings at any depth."""
-    if isinstance(present, Mapping) and isinstance(wanted, Mapping):
-        return all(key in present and covers(present[key], value) for key, value in wanted.items() if key not in _IMPLIED)
-    return present == wanted
-
-
-_IMPLIED = ("apiVersion", "kind")  # items of a list come without
 
 
 def _is_established(crd: Object) -> bool:

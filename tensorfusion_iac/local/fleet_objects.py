@@ -7,6 +7,7 @@ what the scheduler owns (`available`), so that neither takes the other's fields.
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -19,6 +20,9 @@ Object = dict[str, Any]
 SIMULATED_LABEL = f"{names.PREFIX}simulated"
 MODEL_LABEL = f"{names.PREFIX}gpu-model"
 
+SELECTOR = f"{SIMULATED_LABEL}=true"
+"""Selects the objects that are made here."""
+
 LEASE_NAMESPACE = "kube-node-lease"
 HEARTBEAT_S = 30
 LEASE_LIFE_S = 3 * HEARTBEAT_S
@@ -27,6 +31,7 @@ LEASE_LIFE_S = 3 * HEARTBEAT_S
 AGENT_VERSION = "simulated"
 INJECTION_TIER = "env"
 
+_LEFT_OUT_OF_LISTS = ("apiVersion", "kind")
 _NODE_NETWORK = ipaddress.ip_network("10.64.0.0/16")
 _GIB = 2**30
 _CPUS_PER_GPU, _MEMORY_PER_GPU_BYTES = 12, 128 * _GIB  # as the usual servers for these cards
@@ -139,6 +144,24 @@ def lease(fleet_node: FleetNode, node_uid: str, now: datetime) -> Object:
             "renewTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         },
     }
+
+
+def covers(present: object, wanted: object) -> bool:
+    """Whether `present` says everything that `wanted` says; it may say more, in mappings at any depth."""
+    if isinstance(present, Mapping) and isinstance(wanted, Mapping):
+        told = {key: value for key, value in wanted.items() if key not in _LEFT_OUT_OF_LISTS}
+        return all(key in present and covers(present[key], value) for key, value in told.items())
+    return present == wanted
+
+
+def is_ready(fleet_node: FleetNode, present: Object | None) -> bool:
+    """Whether a simulated node is there as it should be, Ready and open for pods."""
+    if present is None or not covers(present, node(fleet_node)):
+        return False
+    conditions = present["status"].get("conditions") or []
+    ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+    taints = present["spec"].get("taints") or []
+    return ready and not any(taint["key"].startswith("node.kubernetes.io/") for taint in taints)
 
 
 def _vendor_labels(fleet_node: FleetNode) -> dict[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,78 +34,88 @@ class Layout:
         return self.root / "kubeconfig"
 
     @property
-    def settings(self) -> Path:
-        """What is wanted: ports, simulated nodes, programs (`state.Settings`)."""
-        return self.root / "settings.json"
-
-    @property
-    def runtime(self) -> Path:
-        """What is so, by the supervisor: processes, restarts (`state.Runtime`)."""
-        return self.root / "runtime.json"
-
-    @property
-    def command_lock(self) -> Path:
-        """Held by `up` and `down`, so that two of them take turns."""
-        return self.root / "command.lock"
-
-    @property
-    def supervisor_lock(self) -> Path:
-        """Held by the supervisor for as long as it lives, however it ends."""
-        return self.root / "supervisor.lock"
-
-    @property
-    def pki(self) -> Path:
-        """Certificates and keys."""
-        return self.root / "pki"
-
-    @property
-    def config(self) -> Path:
-        """Generated configuration: the kubeconfigs of the components, the scheduler's and KWOK's configuration."""
-        return self.root / "config"
-
-    @property
-    def etcd_data(self) -> Path:
-        """The cluster's objects; kept by `down`."""
-        return self.root / "etcd"
-
-    @property
     def logs(self) -> Path:
         """A log for each process."""
         return self.root / "logs"
 
+    @property
+    def own(self) -> Path:
+        """Everything else; nobody but this package writes there."""
+        return self.root / "control-plane"
+
+    @property
+    def settings(self) -> Path:
+        """What is wanted: ports, simulated nodes, programs (`state.Settings`)."""
+        return self.own / "settings.json"
+
+    @property
+    def runtime(self) -> Path:
+        """What is so, by the supervisor: processes, restarts (`state.Runtime`)."""
+        return self.own / "runtime.json"
+
+    @property
+    def command_lock(self) -> Path:
+        """Held by `up` and `down`, so that two of them take turns."""
+        return self.own / "command.lock"
+
+    @property
+    def supervisor_lock(self) -> Path:
+        """Held by the supervisor for as long as it lives, however it ends."""
+        return self.own / "supervisor.lock"
+
+    @property
+    def pki(self) -> Path:
+        """Certificates and keys."""
+        return self.own / "pki"
+
+    @property
+    def config(self) -> Path:
+        """Generated configuration: the kubeconfigs of the components, the scheduler's and KWOK's configuration."""
+        return self.own / "config"
+
+    @property
+    def etcd_data(self) -> Path:
+        """The cluster's objects; kept by `down`."""
+        return self.own / "etcd"
+
     def log(self, process: str) -> Path:
         """The log of one process."""
         return self.logs / f"{process}.log"
+
+    def older_log(self, process: str) -> Path:
+        """What was the log until it had grown too long."""
+        return self.logs / f"{process}.log.1"
 
     def component_kubeconfig(self, user: str) -> Path:
         """The kubeconfig of one component."""
         return self.config / f"{user}.kubeconfig"
 
     def prepare(self) -> None:
-        """Create the folders, open to their owner only. LocalError where that is not permitted."""
+        """Create the folders, open to their owner only. LocalError where that is not permitted.
+
+        A `root` that is there already keeps its mode, since it may be anybody's; what is secret is private by itself.
+        """
         try:
-            for folder in (self.root, self.pki, self.config, self.etcd_data, self.logs):
-                folder.mkdir(parents=True, exist_ok=True)
-                folder.chmod(0o700)
+            for folder in (self.root, self.logs, self.own, self.pki, self.config, self.etcd_data):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.own.chmod(0o700)
         except OSError as error:
             raise LocalError(
                 f"cannot keep the control plane's files in {self.root}: {error.strerror}: {error.filename}; "
                 "give a folder of your own with --dir"
             ) from None
 
-    def purge(self) -> None:
-        """Remove everything that belongs to the control plane, and the folder itself if nothing else is in it."""
-        owned = (
-            self.kubeconfig, self.settings, self.runtime, self.supervisor_lock, self.command_lock,
-            self.pki, self.config, self.etcd_data, self.logs,
-        )  # fmt: skip
-        for path in owned:
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
-        if self.root.is_dir() and not any(self.root.iterdir()):
-            self.root.rmdir()
+    def purge(self, processes: Iterable[str]) -> None:
+        """Remove what belongs to the control plane of these processes, and folders that are empty then."""
+        for process in processes:
+            self.log(process).unlink(missing_ok=True)
+            self.older_log(process).unlink(missing_ok=True)
+        self.kubeconfig.unlink(missing_ok=True)
+        if self.own.is_dir():
+            shutil.rmtree(self.own)
+        for folder in (self.logs, self.root):
+            if folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
 
 
 def write_private(path: Path, content: bytes) -> None:

@@ -98,7 +98,8 @@ class Supervised:
 
     async def _start(self) -> Child:
         path = self._layout.log(self.process.name)
-        _rotate(path)
+        if path.is_file() and path.stat().st_size > LOG_LIMIT_BYTES:
+            path.replace(self._layout.older_log(self.process.name))
         with path.open("ab") as output:
             child = await asyncio.create_subprocess_exec(
                 *self.process.argv,
@@ -154,8 +155,3 @@ def _how(code: int) -> str:
         return f"was ended by {signal.Signals(-code).name}"
     except ValueError:
         return f"was ended by signal {-code}"
-
-
-def _rotate(path: Path) -> None:
-    if path.is_file() and path.stat().st_size > LOG_LIMIT_BYTES:
-        path.replace(path.with_name(f"{path.name}.1"))
