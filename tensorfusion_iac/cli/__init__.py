@@ -1,1 +1,5 @@
-"""The command line `tensorfusion`: commands and nothing else."""
+"""The command line, `tensorfusion`: `main()` is its entry, each command is a module of its own, loaded when it is called."""
+
+from tensorfusion_iac.cli.application import app, main
+
+__all__ = ["app", "main"]

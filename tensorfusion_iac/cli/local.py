@@ -1,26 +1,22 @@
-"""`tensorfusion local ...`: the embedded control plane and the programs that it runs. Commands only; see docs/local.md.
+"""`tensorfusion local ...`: the embedded control plane and the programs that it runs (docs/local.md).
 
-Progress goes to standard error and results to standard output. Exit codes: 0 done; 1 it could not be done, or (status) the
-control plane is not healthy; 2 wrong usage.
+Progress goes to standard error and results to standard output. `status` ends with 1 where something is not healthy.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from tensorfusion_iac.cli.exits import Exit, environment, usage
+from tensorfusion_iac.cli.output import Output, OutputOption, complain, show, table
 from tensorfusion_iac.local import commands, control_plane, fleet, leftovers, logs
-from tensorfusion_iac.local.errors import LocalError
+from tensorfusion_iac.local.errors import LocalError, WishError
 from tensorfusion_iac.local.layout import DEFAULT_ROOT, Layout
 from tensorfusion_iac.local.status import Status
 from tensorfusion_iac.local.status import status as look
@@ -29,21 +25,11 @@ from tensorfusion_iac.local.toolchain.recipe import load
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="A Kubernetes control plane with simulated GPU nodes, as processes of this machine: no cluster, no GPU needed.",
+    rich_markup_mode=None,
+    help="A control plane on this machine, with simulated GPU nodes: no cluster and no GPU is needed.",
 )
 
-
-class Output(StrEnum):
-    """How a command writes its result."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-Dir = Annotated[
-    Path, typer.Option("--dir", envvar="TENSORFUSION_LOCAL_DIR", help="Folder of the control plane.", show_default=True)
-]
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to write the result.")]
+Dir = Annotated[Path, typer.Option("--dir", envvar="TENSORFUSION_LOCAL_DIR", help="Folder of the control plane.")]
 
 
 @app.command()
@@ -61,25 +47,21 @@ def up(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Bring the control plane up. Where it is up already, nothing happens, or only its simulated nodes change."""
-    with _errors():
+    with _failures():
         wish = control_plane.Wish(fleet.wanted_groups(gpus or [], nodes, gpu_model, gpus_per_node), port)
         result = control_plane.up(
-            Layout.at(folder), wish, lambda: ensure(commands.TOOLS, _progress), _progress, timeout_s=timeout_s
+            Layout.at(folder), wish, lambda: ensure(commands.TOOLS, complain), complain, timeout_s=timeout_s
         )
-    if output is Output.JSON:
-        _json(
-            {
-                "kubeconfig": str(result.kubeconfig),
-                "server": result.server,
-                "started": result.started,
-                "nodes": result.nodes,
-                "took_s": round(result.took_s, 2),
-            }
-        )
-        return
+    data = {
+        "kubeconfig": str(result.kubeconfig),
+        "server": result.server,
+        "started": result.started,
+        "nodes": result.nodes,
+        "tookSeconds": round(result.took_s, 2),
+    }
     what = f"up in {result.took_s:.1f} s" if result.started else "already up"
-    typer.echo(f"{what}: {result.server}, {result.nodes} simulated nodes")
-    typer.echo(f"use it:  export KUBECONFIG={result.kubeconfig}")
+    text = f"{what}: {result.server}, {result.nodes} simulated nodes\nuse it:  export KUBECONFIG={result.kubeconfig}"
+    show(output, data, text)
 
 
 @app.command()
@@ -90,27 +72,20 @@ def down(
 ) -> None:
     """End every process of the control plane. Its data stay for the next `up`, unless --purge is given."""
     layout = Layout.at(folder)
-    with _errors():
-        ended = control_plane.purge(layout, _progress) if purge else control_plane.down(layout, _progress)
-    if output is Output.JSON:
-        _json({"ended": ended, "purged": purge})
-        return
+    with _failures():
+        ended = control_plane.purge(layout, complain) if purge else control_plane.down(layout, complain)
     kept = "nothing of it is left" if purge else f"its data are kept in {layout.root}"
-    typer.echo(f"down; {kept}" if ended else f"nothing was running in {layout.root}")
+    text = f"down; {kept}" if ended else f"nothing was running in {layout.root}"
+    show(output, {"ended": ended, "purged": purge}, text)
 
 
 @app.command()
 def status(folder: Dir = DEFAULT_ROOT, output: OutputOption = Output.TEXT) -> None:
     """Show each process with its id, uptime, restarts and health. Exit code 1 if something is not as it should be."""
-    with _errors():
+    with _failures():
         found = look(Layout.at(folder))
-    if output is Output.JSON:
-        _json(found.record())
-    elif found.server is None:
-        typer.echo(f"there is no control plane in {found.root}; `tensorfusion local up` makes one")
-    else:
-        _show(found)
-    raise typer.Exit(0 if found.healthy else 1)
+    show(output, found.record(), _as_text(found))
+    raise typer.Exit(Exit.OK if found.healthy else Exit.PROBLEMS)
 
 
 @app.command(name="logs")
@@ -121,7 +96,7 @@ def show_logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written from now on.")] = False,
 ) -> None:
     """Show the ends of the logs."""
-    with _errors():
+    with _failures():
         paths = logs.select(Layout.at(folder), process)
         for path in paths:
             if len(paths) > 1:
@@ -141,51 +116,43 @@ def tools(
 ) -> None:
     """Provide every program that is needed: found on this machine, else built once (minutes) and kept in a cache."""
     target = (bin_dir or folder / "bin").absolute()
-    with _errors():
-        paths = ensure(list(load().tools), _progress)
+    with _failures():
+        paths = ensure(list(load().tools), complain)
         link(target, paths)
-    if output is Output.JSON:
-        _json({"bin_dir": str(target), "tools": {name: str(path) for name, path in paths.items()}})
-        return
-    for name, path in paths.items():
-        typer.echo(f"{name}\t{path}")
-    typer.echo(f'use them:  export PATH="{target}:$PATH"')
+    places = {name: str(path) for name, path in paths.items()}
+    text = f'{table(("TOOL", "PATH"), places.items())}\nuse them:  export PATH="{target}:$PATH"'
+    show(output, {"binDir": str(target), "tools": places}, text)
 
 
 @contextmanager
-def _errors() -> Iterator[None]:
-    """One message on standard error instead of a traceback."""
+def _failures() -> Iterator[None]:
+    """What the layers below refuse, as the end of a command."""
     try:
         yield
+    except WishError as error:
+        raise usage(str(error)) from None
     except (LocalError, ToolError) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        typer.echo("interrupted; `tensorfusion local down` ends what was started", err=True)
-        raise typer.Exit(130) from None
+        raise environment(str(error)) from None
 
 
-def _progress(line: str) -> None:
-    typer.echo(line, err=True)
-
-
-def _json(answer: dict[str, Any]) -> None:
-    typer.echo(json.dumps(answer, indent=2, default=str))
-
-
-def _show(found: Status) -> None:
-    table = Table(box=None, pad_edge=False)
-    for column in ("PROCESS", "PHASE", "PID", "UPTIME", "RESTARTS", "HEALTH"):
-        table.add_column(column)
-    supervisor = str(found.supervisor_pid or "-")
-    table.add_row(leftovers.SUPERVISOR, "ready" if found.running else "stopped", supervisor, "", "", "")
+def _as_text(found: Status) -> str:
+    if found.server is None:
+        return f"there is no control plane in {found.root}; `tensorfusion local up` makes one"
+    rows = [(leftovers.SUPERVISOR, "ready" if found.running else "stopped", str(found.supervisor_pid or "-"), "", "", "")]
     for process in found.processes:
-        health = f"{process.health} ({process.last_end})" if process.last_end else process.health
-        row = (process.phase, str(process.pid or "-"), _uptime(process.uptime_s), str(process.restarts), health)
-        table.add_row(process.name, *row)
-    Console(file=sys.stdout, soft_wrap=True).print(table)
-    typer.echo(f"server {found.server}, kubeconfig {found.kubeconfig}")
-    typer.echo(control_plane.describe(found.groups))
+        health = f"{process.health} (before: {process.last_end})" if process.last_end else process.health
+        rows.append(
+            (
+                process.name,
+                process.phase.value,
+                str(process.pid or "-"),
+                _uptime(process.uptime_s),
+                str(process.restarts),
+                health,
+            )
+        )
+    processes = table(("PROCESS", "PHASE", "PID", "UPTIME", "RESTARTS", "HEALTH"), rows)
+    return f"{processes}\n{control_plane.describe(found.groups)}\nserver {found.server}, kubeconfig {found.kubeconfig}"
 
 
 def _uptime(uptime_s: float | None) -> str:

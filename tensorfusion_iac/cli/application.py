@@ -1,0 +1,118 @@
+"""The application: the table of commands, and the group that loads a command's module only when it is called.
+
+Loading late keeps the start-up short, and lets an installation without an extra (`local`, ...) use all other commands.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from tensorfusion_iac.cli.exits import Exit, Failure, environment
+
+_PACKAGE = "tensorfusion_iac"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One command: its name, the module whose `app` it is, one line of help, and the extra that it needs, if any."""
+
+    name: str
+    module: str
+    summary: str
+    extra: str | None = None
+
+
+COMMANDS = (
+    Entry("validate", "validate", "Judge manifests: every problem of every object."),
+    Entry("resolve", "resolve", "Show what the webhook would make of a pod, as YAML and as a JSON patch."),
+    Entry("compile", "compile", "Write a Python program's workloads as YAML, without a cluster."),
+    Entry("import", "import_", "Write the Python that declares the workloads of an annotated manifest."),
+    Entry("crds", "crds", "Write the custom resource definitions as YAML."),
+    Entry("annotations", "annotations", "List the annotations, their values and their Python arguments."),
+    Entry("models", "models", "List the GPU models that `gpu-model` can name."),
+    Entry("local", "local", "A control plane on this machine, with simulated GPU nodes.", "local"),
+    Entry("version", "version", "Show the versions of this package and of what it works with."),
+)  # fmt: skip
+
+
+class LateGroup(TyperGroup):
+    """A group that knows its commands by name and summary, and loads the one that is called.
+
+    A `Failure` of any command ends here, as one message and an exit code.
+    """
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command by name, as usual, then put the real one in place of its entry."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, load(next(entry for entry in COMMANDS if entry.name == name)), rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except Failure as failure:
+            typer.echo(f"error: {failure.message}", err=True)
+            raise typer.Exit(int(failure.code)) from None
+
+
+def load(entry: Entry) -> Any:
+    """The command itself. Raises Failure if its extra isn't installed."""
+    try:
+        module = import_module(f"{_PACKAGE}.cli.{entry.module}")
+    except ModuleNotFoundError as error:
+        if entry.extra is None or (error.name or "").partition(".")[0] == _PACKAGE:
+            raise
+        message = (
+            f"{entry.name} needs packages that are not installed ({error.name}): pip install 'tensorfusion-iac[{entry.extra}]'"
+        )
+        raise environment(message) from None
+    command = typer.main.get_command(module.app)
+    command.name = entry.name
+    return command
+
+
+def _entry() -> Callable[[], None]:
+    def stand_in() -> None:
+        """Never called: `LateGroup.resolve_command` puts the command in its place."""
+
+    return stand_in
+
+
+app = typer.Typer(
+    cls=LateGroup,
+    name="tensorfusion",
+    help="Fractional GPUs for Kubernetes workloads: check, preview and convert what is declared.",
+    epilog="Exit codes: 0 fine, 1 problems found, 2 wrong usage, 3 something outside is missing.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _row in COMMANDS:
+    app.command(_row.name, help=_row.summary)(_entry())
+
+
+@app.callback()
+def _options() -> None:
+    """The options before the command: none of our own."""
+
+
+def main() -> None:
+    """The entry point of the program `tensorfusion`."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:  # a file name, or a terminal, need not be able to show everything
+            reconfigure(errors="backslashreplace")
+    try:
+        app(prog_name="tensorfusion")
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at the end is silent
+        sys.exit(int(Exit.OK))
