@@ -26,6 +26,7 @@ from tensorfusion_iac.local.toolchain.recipe import load
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
+    add_completion=False,
     help="A control plane on this machine, with simulated GPU nodes: no cluster and no GPU is needed.",
 )
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from tensorfusion_iac.api.catalogue import find, nearest
-from tensorfusion_iac.local.errors import LocalError
+from tensorfusion_iac.local.errors import WishError
 from tensorfusion_iac.local.fleet import CardModel
 
 
 def look_up(name: str) -> CardModel:
-    """The card of that name. LocalError for an unknown name, and for a family of several models."""
+    """The card of that name. WishError for an unknown name, and for a family of several models."""
     found = find(name)
     if not found:
         hint = nearest(name)
         meant = f"; did you mean {hint}?" if hint else ""
-        raise LocalError(f'unknown GPU model "{name}"{meant} (`tensorfusion models` lists all)')
+        raise WishError(f'unknown GPU model "{name}"{meant} (`tensorfusion models` lists all)')
     if len(found) > 1:
-        raise LocalError(f'GPU model "{name}" is a family; give one of {", ".join(model.name for model in found)}')
+        raise WishError(f'GPU model "{name}" is a family; give one of {", ".join(model.name for model in found)}')
     model = found[0]
     return CardModel(model.name, model.vendor.value, model.fp16_tflops, model.nominal_vram_bytes)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from tensorfusion_iac.local.errors import LocalError
+from tensorfusion_iac.local.errors import WishError
 from tensorfusion_iac.local.state import NodeGroup
 
 DEFAULT_GROUPS = (
@@ -62,24 +62,24 @@ class FleetNode:
 
 
 def parse_group(text: str) -> NodeGroup:
-    """Read `MODEL=GPUS` or `MODEL=GPUSxNODES`: GPUs on each node, and nodes (1 if not given). LocalError otherwise."""
+    """Read `MODEL=GPUS` or `MODEL=GPUSxNODES`: GPUs on each node, and nodes (1 if not given). WishError otherwise."""
     match = _GROUP.fullmatch(text.strip())
     if match is None:
-        raise LocalError(f'--gpus "{text}" is not MODEL=GPUSxNODES, for example A100_SXM_80G=8x2 (8 GPUs on each of 2 nodes)')
+        raise WishError(f'--gpus "{text}" is not MODEL=GPUSxNODES, for example A100_SXM_80G=8x2 (8 GPUs on each of 2 nodes)')
     gpus, nodes = int(match["gpus"]), int(match["nodes"] or 1)
     if gpus > MAX_GPUS_PER_NODE or nodes > MAX_NODES:
-        raise LocalError(f'--gpus "{text}": at most {MAX_GPUS_PER_NODE} GPUs on a node and {MAX_NODES} nodes')
+        raise WishError(f'--gpus "{text}": at most {MAX_GPUS_PER_NODE} GPUs on a node and {MAX_NODES} nodes')
     return NodeGroup(model=match["model"].strip(), gpus_per_node=gpus, nodes=nodes)
 
 
 def wanted_groups(
     mixed: Sequence[str], nodes: int | None, model: str | None, gpus_per_node: int | None
 ) -> tuple[NodeGroup, ...] | None:
-    """The groups that the options of `up` ask for; None if no option says anything. LocalError on a contradiction."""
+    """The groups that the options of `up` ask for; None if no option says anything. WishError on a contradiction."""
     single = {"--nodes": nodes, "--gpu-model": model, "--gpus-per-node": gpus_per_node}
     given = [option for option, value in single.items() if value is not None]
     if mixed and given:
-        raise LocalError(f"{given[0]} and --gpus exclude each other: --gpus MODEL=GPUSxNODES says it all")
+        raise WishError(f"{given[0]} and --gpus exclude each other: --gpus MODEL=GPUSxNODES says it all")
     if mixed:
         return merged(parse_group(text) for text in mixed)
     if not given:
@@ -104,7 +104,7 @@ def merged(groups: Iterable[NodeGroup]) -> tuple[NodeGroup, ...]:
 
 
 def build(groups: Iterable[NodeGroup], look_up: Callable[[str], CardModel]) -> tuple[FleetNode, ...]:
-    """The nodes of the groups. `look_up` gives a model by name and raises LocalError for an unknown one."""
+    """The nodes of the groups. `look_up` gives a model by name and raises WishError for an unknown one."""
     counted: dict[str, int] = {}
     fleet: list[FleetNode] = []
     for group in groups:

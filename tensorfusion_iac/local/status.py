@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,19 @@ class ProcessStatus:
     last_end: str
     log: Path
 
+    def record(self) -> dict[str, Any]:
+        """For `--output json`."""
+        return {
+            "name": self.name,
+            "phase": self.phase.value,
+            "pid": self.pid,
+            "uptimeSeconds": None if self.uptime_s is None else round(self.uptime_s, 1),
+            "restarts": self.restarts,
+            "health": self.health,
+            "lastEnd": self.last_end or None,
+            "log": str(self.log),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Status:
@@ -48,7 +61,16 @@ class Status:
 
     def record(self) -> dict[str, Any]:
         """For `--output json`."""
-        return asdict(self) | {"groups": [group.model_dump() for group in self.groups]}
+        return {
+            "folder": str(self.root),
+            "running": self.running,
+            "healthy": self.healthy,
+            "supervisorPid": self.supervisor_pid,
+            "server": self.server,
+            "kubeconfig": str(self.kubeconfig) if self.kubeconfig else None,
+            "nodes": [{"model": group.model, "gpusPerNode": group.gpus_per_node, "nodes": group.nodes} for group in self.groups],
+            "processes": [process.record() for process in self.processes],
+        }
 
 
 def status(layout: Layout) -> Status:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tensorfusion_iac.api.resources.gpu import GPU, GPUNode
 from tensorfusion_iac.local import fleet, fleet_objects
 from tensorfusion_iac.local.catalogue import look_up
-from tensorfusion_iac.local.errors import LocalError
+from tensorfusion_iac.local.errors import WishError
 from tensorfusion_iac.local.fleet import CardModel
 from tensorfusion_iac.local.state import NodeGroup
 
@@ -39,13 +39,13 @@ def test_a_group_is_model_gpus_nodes(text: str, expected: NodeGroup) -> None:
 
 @pytest.mark.parametrize("text", ["", "A100", "A100=", "A100=0", "A100=8x0", "A100=8x", "=8x2", "A100=x2", "A100=-1", "A100=8X2"])
 def test_a_malformed_group_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(LocalError, match=re.escape(f'--gpus "{text}" is not MODEL=GPUSxNODES, for example')):
+    with pytest.raises(WishError, match=re.escape(f'--gpus "{text}" is not MODEL=GPUSxNODES, for example')):
         fleet.parse_group(text)
 
 
 @pytest.mark.parametrize("text", ["A100=129", "A100=1x10001"])
 def test_a_group_beyond_the_bounds_is_refused(text: str) -> None:
-    with pytest.raises(LocalError, match="at most 128 GPUs on a node and 10000 nodes"):
+    with pytest.raises(WishError, match="at most 128 GPUs on a node and 10000 nodes"):
         fleet.parse_group(text)
 
 
@@ -66,17 +66,17 @@ def test_equal_groups_are_one() -> None:
 
 
 def test_mixed_and_plain_options_together_are_refused() -> None:
-    with pytest.raises(LocalError, match="--nodes and --gpus exclude each other"):
+    with pytest.raises(WishError, match="--nodes and --gpus exclude each other"):
         fleet.wanted_groups(["L40S=4"], 3, None, None)
 
 
 def test_an_unknown_model_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(LocalError, match=re.escape('unknown GPU model "A100_SXM_80"; did you mean A100_SXM_80G?')):
+    with pytest.raises(WishError, match=re.escape('unknown GPU model "A100_SXM_80"; did you mean A100_SXM_80G?')):
         look_up("A100_SXM_80")
 
 
 def test_a_family_is_refused_with_its_models() -> None:
-    with pytest.raises(LocalError, match=r"is a family; give one of .*A100_SXM_80G"):
+    with pytest.raises(WishError, match=r"is a family; give one of .*A100_SXM_80G"):
         look_up("A100")
 
 
