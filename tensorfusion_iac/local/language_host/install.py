@@ -44,7 +44,7 @@ def _installer(interpreter: Interpreter, environment: Mapping[str, str]) -> list
     own = interpreter.python == Path(sys.executable)
     if own and not importlib.util.find_spec("pip"):
         return [_uv(environment), "pip", "install", "--python", str(interpreter.python)]
-    return [str(interpreter.python), "-m", "pip", "install", "--disable-pip-version-check"]
+    return [str(interpreter.python), "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar=off"]
 
 
 def _uv(environment: Mapping[str, str]) -> str:

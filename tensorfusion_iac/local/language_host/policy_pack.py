@@ -64,7 +64,7 @@ class PolicyPackProxy(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has
             context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
             raise
         try:
-            answer: bytes = channel.unary_unary(method)(request, timeout=context.time_remaining())
+            answer: bytes = channel.unary_unary(method)(request)
         except grpc.RpcError as error:
             context.abort(error.code(), error.details())
             raise
@@ -91,22 +91,21 @@ def _environment(request: bytes) -> dict[str, str]:
 
 
 def attached(chunks: Iterator[Output], attach: Callable[[int], None]) -> Iterator[Output]:
-    """Pass a pack's output on without its first line, which is the port that it serves on and goes to `attach`."""
-    head = b""
-    waiting = True
+    """Pass a pack's output on, without the line that is the port that it serves on, which goes to `attach`."""
+    unread: bytes | None = b""  # the beginning of a line; None once the port is known
     for name, chunk in chunks:
-        if not waiting or name != "stdout":
+        if unread is None or name != "stdout":
             yield name, chunk
             continue
-        head += chunk
-        line, newline, rest = head.partition(b"\n")
-        if newline:
-            waiting = False
+        unread += chunk
+        while unread is not None and b"\n" in unread:
+            line, _, unread = unread.partition(b"\n")
             if line.strip().isdigit():
                 attach(int(line))
+                line, unread = unread, None
             else:
-                rest = head
-            if rest:
-                yield name, rest
-    if waiting and head:
-        yield "stdout", head
+                line += b"\n"  # what the pack prints before it serves
+            if line:
+                yield name, line
+    if unread:
+        yield "stdout", unread

@@ -1,7 +1,7 @@
 """Run by path with the Python of a program: runs the program in a stack, as the engine's monitor wants it.
 
 It needs only pulumi, for that Python need not have this package. Exit code 0: done; SHOWN: failed, and the reason was
-sent to the engine, so the command adds nothing; others: failed.
+sent to the engine, so the command adds nothing; NO_PULUMI: this Python can't import pulumi; others: failed.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 SHOWN = 32  # the engine's word for "the user has seen the reason": RunResponse.bail
+NO_PULUMI = 33
 
 
 def main() -> int:
@@ -21,12 +22,8 @@ def main() -> int:
     arguments = _arguments()
     try:
         import pulumi.runtime
-    except ImportError as error:
-        sys.stderr.write(
-            f"error: {sys.executable} can't import pulumi ({error}): install the program's requirements there, "
-            "or name another virtual environment in Pulumi.yaml (runtime.options.virtualenv)\n"
-        )
-        return 1
+    except ModuleNotFoundError:
+        return NO_PULUMI
     pulumi.runtime.configure(
         pulumi.runtime.Settings(
             project=arguments.project,

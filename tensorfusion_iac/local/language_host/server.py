@@ -97,9 +97,7 @@ class LanguageRuntime(language_pb2_grpc.LanguageRuntimeServicer):
             return language_pb2.RunResponse(error=str(error))
         _stop_with(context, process)
         code = process.wait()
-        if code == program.SHOWN:
-            return language_pb2.RunResponse(bail=True)
-        return language_pb2.RunResponse(error=f"the program ended with exit code {code}" if code else "")
+        return language_pb2.RunResponse(bail=code == program.SHOWN, error=_failure(code, python))
 
     def RunPlugin(self, request: Any, context: Any) -> Iterator[Any]:
         with _reported(context):
@@ -190,6 +188,18 @@ def _stop_with(context: Any, process: "subprocess.Popen[bytes]") -> None:
 def _expect_success(command: tuple[str, ...], code: int) -> None:
     if code != 0:
         raise HostError(f"{' '.join(command)} ended with exit code {code}")
+
+
+def _failure(code: int, python: Interpreter) -> str:
+    """What to say of a program's exit code: nothing where the program has said it."""
+    if code in (0, program.SHOWN):
+        return ""
+    if code == program.NO_PULUMI:
+        return (
+            f"{python.python} can't import pulumi: install the program's requirements there (`pulumi install`), "
+            "or name another virtual environment in Pulumi.yaml (runtime.options.virtualenv)"
+        )
+    return f"the program ended with exit code {code}"
 
 
 def _of_program(info: Any) -> Interpreter:
