@@ -26,21 +26,27 @@ _SCALE = {
     **{suffix: Decimal(1024**power) for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)},
 }  # fmt: skip
 _BINARY = tuple((suffix, 2**power) for suffix, power in (("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)))
-_QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,2}))?")
+QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,2}))?")
 _EXACT = Context(prec=200)
+_NANO = Decimal("1e-9")
 _FORM = "a Kubernetes quantity such as 10, 0.5, 500m, 4Gi or 4G"
 
 
 @lru_cache(maxsize=4096)
 def parse_quantity(text: str) -> Decimal:
-    """Read `10`, `0.5`, `500m`, `4Gi`, `1e3`. Raises Fault for anything else, signs and spaces included."""
-    match = _QUANTITY.fullmatch(text) if len(text) <= MAX_LENGTH else None
+    """Read `10`, `0.5`, `500m`, `4Gi`, `1e3`. Raises Fault for anything else, signs and spaces included.
+
+    The value is exact, except that what is finer than `1n` rounds up to it, as in Kubernetes.
+    """
+    match = QUANTITY.fullmatch(text) if len(text) <= MAX_LENGTH else None
     if match is None:
         raise Fault(quote(text), _FORM)
     number, suffix, exponent = match.groups()
     if exponent is not None:
-        return _EXACT.scaleb(Decimal(number), int(exponent))
-    return _EXACT.multiply(Decimal(number), _SCALE[suffix or ""])
+        value = _EXACT.scaleb(Decimal(number), int(exponent))
+    else:
+        value = _EXACT.multiply(Decimal(number), _SCALE[suffix or ""])
+    return value if _decimals(value) <= 9 else value.quantize(_NANO, rounding=ROUND_CEILING, context=_EXACT)
 
 
 @lru_cache(maxsize=4096)
@@ -59,12 +65,9 @@ def parse_vram(text: str) -> int:
     size = round_up(value)
     if not 0 < size < MAX_VRAM_BYTES:
         raise Fault(quote(text), "bytes above 0 and below 10Ti", "{found} is not an amount of {accepted}")
-    if size < MIN_BARE_VRAM_BYTES and text[-1:].isdigit():
-        raise Fault(
-            quote(text),
-            f"a size with its unit, such as {text}Gi",
-            "{found} is less than 1Mi, in bytes; give {accepted}",
-        )
+    if size < MIN_BARE_VRAM_BYTES and text[-1] in "0123456789.":
+        accepted = f"a size with its unit, such as {_with_unit(size)}"
+        raise Fault(quote(text), accepted, "{found} is less than 1Mi, in bytes; give {accepted}")
     return size
 
 
@@ -89,6 +92,16 @@ def parse_percent_limit(text: str) -> Decimal:
     return value
 
 
+def _with_unit(number: int) -> str:
+    """What a bare number of bytes was probably meant to be: GiB, or MiB if that were more than any card has."""
+    return f"{number}Gi" if number * 2**30 < MAX_VRAM_BYTES else f"{number}Mi ({format_decimal(Decimal(number) / 1024)}Gi)"
+
+
+def _decimals(value: Decimal) -> int:
+    exponent = value.as_tuple().exponent
+    return -exponent if isinstance(exponent, int) else 0
+
+
 def round_up(value: Decimal) -> int:
     """The whole number of bytes that covers `value`."""
     return int(value.to_integral_value(rounding=ROUND_CEILING, context=_EXACT))
@@ -110,14 +123,12 @@ def format_bytes(size_bytes: int) -> str:
     return str(size_bytes)
 
 
-def from_number(value: object, *, what: str = _FORM) -> str:
+def from_number(value: object) -> str:
     """A Python number as the text of a quantity; text as it is. Raises Fault for a bool, NaN, infinity or anything else."""
     if isinstance(value, str):
         return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    if isinstance(value, float) and value == value and abs(value) != float("inf"):
-        return format_decimal(Decimal(repr(value)))
-    if isinstance(value, Decimal) and value.is_finite():
-        return format_decimal(value)
-    raise Fault(quote(value), what)
+    if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+        number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+        if number.is_finite() and number.adjusted() < MAX_LENGTH:
+            return format_decimal(number)
+    raise Fault(quote(value), _FORM)

@@ -25,15 +25,16 @@ E = TypeVar("E", bound=StrEnum)
 MAX_GPUS = 128
 MAX_INT32 = 2**31 - 1
 
+# The public forms are also the API server's: api/crd/forms.py puts them into the CRDs (RE2 understands them).
 _WHOLE = re.compile(r"0|[1-9][0-9]{0,9}")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h))+")
+SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h))+")
 _DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _MAX_DURATION = timedelta(days=365)
-_TEMPLATE = re.compile(r"[1-9]g\.[1-9][0-9]{0,2}gb(\+(me|gfx|me\.all))?|[1-9]g\.[1-9][0-9]{0,2}gb-me")
-_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._/+-]{0,62}")
+TEMPLATE = re.compile(r"[1-9]g\.[1-9][0-9]{0,2}gb(\+(me|gfx|me\.all))?|[1-9]g\.[1-9][0-9]{0,2}gb-me")
+MODEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._/+-]{0,61}[A-Za-z0-9._/+-])?")
 
 
 def parse_bool(text: str) -> bool:
@@ -145,7 +146,7 @@ def parse_features(text: str) -> tuple[Feature, ...]:
 @lru_cache(maxsize=1024)
 def parse_name(text: str) -> str:
     """The name of a Kubernetes object (a DNS subdomain of at most 253 characters)."""
-    if len(text) > 253 or _SUBDOMAIN.fullmatch(text) is None:
+    if len(text) > 253 or SUBDOMAIN.fullmatch(text) is None:
         raise Fault(quote(text), "an object name (lower-case letters, digits, - and ., at most 253)")
     return text
 
@@ -172,7 +173,7 @@ def parse_vendor_name(text: str) -> Vendor:
 @lru_cache(maxsize=1024)
 def parse_model(text: str) -> str:
     """A GPU model or family, kept as written; whether any card has it is judged when the pod is placed."""
-    if _MODEL.fullmatch(text) is None or text != text.strip():
+    if MODEL.fullmatch(text) is None:
         raise Fault(quote(text), "a GPU model or family such as A100, L40s or H100_SXM")
     return text
 
@@ -180,7 +181,7 @@ def parse_model(text: str) -> str:
 @lru_cache(maxsize=256)
 def parse_template(text: str) -> str:
     """A MIG profile name."""
-    if _TEMPLATE.fullmatch(text) is None:
+    if TEMPLATE.fullmatch(text) is None:
         raise Fault(quote(text), "a MIG profile name such as 1g.10gb or 3g.40gb")
     return text
 
@@ -190,7 +191,7 @@ def parse_duration(text: str) -> timedelta:
     """A duration in Go's form: `30m`, `1h30m`, `90s`; at most a year, exact to a millisecond."""
     if text == "0":
         return timedelta(0)
-    if _DURATION.fullmatch(text) is None or len(text) > 32:
+    if DURATION.fullmatch(text) is None or len(text) > 32:
         raise Fault(quote(text), "a duration such as 30m, 90s or 1h30m")
     seconds = sum(float(number) * _UNIT_S[unit] for number, unit in _DURATION_PART.findall(text))
     if seconds > _MAX_DURATION.total_seconds():

@@ -22,18 +22,44 @@ from tensorfusion_iac.api.vendors import Vendor, parse_vendor
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One `x-kubernetes-validations` entry: a CEL expression over `self`, and what to say when it is false."""
+    """A rule between fields, written twice: in CEL for the API server, in Python for what is judged without one.
+
+    Both see the same object: `self` in CEL, the model in `holds`. A test puts the same objects to both. The fault is
+    reported at `field`, a path below the object; `needs` names fields that must be there for the rule to hold, so that
+    it is not judged while one of them has a fault of its own.
+    """
 
     cel: str
-    message: str
-    field_path: str | None = None
+    holds: Callable[[Any], bool]
+    field: str
+    fault: str
+    accepted: str
+    needs: tuple[str, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """What both say when the rule is broken."""
+        return f"{self.fault}; give {self.accepted}"
+
+
+def _carry_rules(schema: dict[str, Any], model: type[BaseModel]) -> None:
+    rules: tuple[Rule, ...] = getattr(model, "RULES", ())
+    if rules:
+        schema["x-kubernetes-validations"] = [
+            {"rule": rule.cel, "message": rule.message, "fieldPath": f".{rule.field}"} for rule in rules
+        ]
 
 
 class Model(BaseModel):
     """Base of every part of a custom resource: camelCase in manifests, snake_case in Python, immutable."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True, arbitrary_types_allowed=False
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        arbitrary_types_allowed=False,
+        json_schema_extra=_carry_rules,
     )
     RULES: ClassVar[tuple[Rule, ...]] = ()
 
@@ -98,12 +124,22 @@ class ObjectMeta(Model):
 class Condition(Status):
     """A condition, by Kubernetes' convention."""
 
-    type: Annotated[str, Field(max_length=316)]
-    status: Annotated[str, Field(json_schema_extra={"enum": ["True", "False", "Unknown"]})]
-    reason: Annotated[str, Field(max_length=1024)] = ""
-    message: Annotated[str, Field(max_length=32768)] = ""
-    last_transition_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
-    observed_generation: int | None = None
+    type: Annotated[str, Field(max_length=316)] = Field(description="What it tells, for example Ready.")
+    status: Annotated[str, Field(json_schema_extra={"enum": ["True", "False", "Unknown"]})] = Field(
+        description="Whether it is so."
+    )
+    reason: Annotated[str, Field(max_length=1024)] = Field(default="", description="Why, in one word for programs.")
+    message: Annotated[str, Field(max_length=32768)] = Field(default="", description="Why, for people.")
+    last_transition_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = Field(
+        default=None, description="When status last changed."
+    )
+    observed_generation: int | None = Field(default=None, description="Generation of the spec that it was judged by.")
+
+
+Conditions = Annotated[
+    tuple[Condition, ...],
+    Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}),
+]
 
 
 def _amount(parse: Callable[[str], Any]) -> BeforeValidator:
@@ -128,6 +164,12 @@ def _or_zero(parse: Callable[[str], Any], zero: Any) -> Callable[[str], Any]:
     return read
 
 
+FORM = "x-tensor-fusion-form"
+"""Marks a schema whose values have a form that plain OpenAPI can't tell; `api/crd/forms.py` has the rules of each."""
+
+IGNORED = "x-tensor-fusion-ignored"
+"""Marks a field of the public operator that we do not use."""
+
 _QUANTITY_SCHEMA: dict[str, Any] = {
     "anyOf": [{"type": "integer"}, {"type": "string"}],
     "x-kubernetes-int-or-string": True,
@@ -137,26 +179,24 @@ _QUANTITY_SCHEMA: dict[str, Any] = {
 Tflops = Annotated[
     Decimal,
     _amount(_or_zero(quantity.parse_tflops, Decimal(0))),
-    WithJsonSchema({**_QUANTITY_SCHEMA, "x-tensor-fusion-amount": "tflops"}),
+    WithJsonSchema({**_QUANTITY_SCHEMA, FORM: "tflops"}),
 ]
 """FP16 TFLOPS, 0 (not given) to below 100,000."""
 
 Vram = Annotated[
     int,
     _amount(_or_zero(quantity.parse_vram, 0)),
-    WithJsonSchema({**_QUANTITY_SCHEMA, "x-tensor-fusion-amount": "vram"}),
+    WithJsonSchema({**_QUANTITY_SCHEMA, FORM: "vram"}),
 ]
 """Bytes, 0 (not given) to below 10Ti."""
 
-Percent = Annotated[
-    Decimal, _amount(quantity.parse_percent), WithJsonSchema({**_QUANTITY_SCHEMA, "x-tensor-fusion-amount": "percent"})
-]
+Percent = Annotated[Decimal, _amount(quantity.parse_percent), WithJsonSchema({**_QUANTITY_SCHEMA, FORM: "percent"})]
 """Percent of one card, 0..100."""
 
 Quantity = Annotated[
     Decimal,
     _amount(quantity.parse_quantity),
-    WithJsonSchema({**_QUANTITY_SCHEMA, "x-tensor-fusion-amount": "quantity"}),
+    WithJsonSchema({**_QUANTITY_SCHEMA, FORM: "quantity"}),
 ]
 """Any amount that is not negative: totals of pools, nodes and quotas."""
 
@@ -169,7 +209,7 @@ def _vendor(value: object) -> object:
 VendorName = Annotated[
     Vendor,
     BeforeValidator(_vendor),
-    WithJsonSchema({"type": "string", "maxLength": 32, "x-tensor-fusion-vendor": True}),
+    WithJsonSchema({"type": "string", "maxLength": 32, FORM: "vendor"}),
 ]
 """A vendor, any case. The CRD checks it by a rule, since an enum would be case-sensitive."""
 
@@ -179,7 +219,7 @@ FreeObject = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "x-kube
 """An object whose schema is not ours (a pod template, a node affinity)."""
 
 
-def ignored(description: str = "") -> Any:
+def ignored(description: str = "", *, alias: str | None = None) -> Any:
     """A field of the public operator that is accepted and not used here."""
     text = "Accepted for manifests of the public operator and ignored."
-    return Field(default=None, description=f"{description} {text}".strip(), json_schema_extra={"x-tensor-fusion-ignored": True})
+    return Field(default=None, alias=alias, description=f"{description} {text}".strip(), json_schema_extra={IGNORED: True})

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from pydantic import ConfigDict, Field
 
 from tensorfusion_iac.api.names import API_VERSION
-from tensorfusion_iac.api.resources.base import Column, Condition, Kind, Model, Name, ObjectMeta, Status
+from tensorfusion_iac.api.resources.base import Column, Conditions, Kind, Model, Name, ObjectMeta, Status
 
 
 class ConnectionSpec(Model):
@@ -20,10 +20,14 @@ class ConnectionSpec(Model):
 class ConnectionStatus(Status):
     """Where the client finds its worker."""
 
-    phase: Annotated[str, Field(json_schema_extra={"enum": ["Pending", "Running", "Failed", "Unknown"]})] | None = None
-    connection_url: Annotated[str, Field(max_length=2048)] | None = Field(default=None, alias="connectionURL")
-    worker_name: Name | None = None
-    conditions: tuple[Condition, ...] | None = None
+    phase: Annotated[str, Field(json_schema_extra={"enum": ["Pending", "Running", "Failed", "Unknown"]})] | None = Field(
+        default=None, description="Running once the client can connect."
+    )
+    connection_url: Annotated[str, Field(max_length=2048)] | None = Field(
+        default=None, alias="connectionURL", description="Where the worker listens."
+    )
+    worker_name: Name | None = Field(default=None, description="Pod that serves the client.")
+    conditions: Conditions | None = Field(default=None, description="Conditions of the connection.")
 
 
 class TensorFusionConnection(Model):

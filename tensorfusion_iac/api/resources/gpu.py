@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -10,7 +10,7 @@ from tensorfusion_iac.api.levels import Isolation
 from tensorfusion_iac.api.names import API_VERSION
 from tensorfusion_iac.api.resources.base import (
     Column,
-    Condition,
+    Conditions,
     FreeObject,
     Kind,
     Model,
@@ -32,6 +32,7 @@ class CardAmounts(Status):
 
     tflops: Quantity | None = Field(default=None, description="FP16 TFLOPS.")
     vram: Quantity | None = Field(default=None, description="Bytes that can be used; driver-reserved memory is not in it.")
+    compute: Quantity | None = ignored()
 
 
 class PartitionPlacement(Model):
@@ -54,29 +55,29 @@ class GPUSpec(Model):
 class Partition(Status):
     """A MIG instance that exists."""
 
-    template: str = ""
-    start: int = 0
-    size: int = 1
-    uuid: str = ""
-    pod_uid: Uid | None = Field(default=None, alias="podUID")
+    template: str = Field(default="", description="MIG profile name.")
+    start: int = Field(default=0, description="First memory slice.")
+    size: int = Field(default=1, description="Memory slices.")
+    uuid: str = Field(default="", description="The driver's UUID of the instance.")
+    pod_uid: Uid | None = Field(default=None, alias="podUID", description="Pod that uses it.")
 
 
 class Capabilities(Status):
     """What the node's driver and kernel can enforce on the card."""
 
-    driver_version: ShortText | None = None
+    driver_version: ShortText | None = Field(default=None, description="Version of the driver.")
     vram_limit: ShortText | None = Field(default=None, description="How a VRAM limit is held: driver, watch, mps or none.")
     compute_limit: ShortText | None = Field(default=None, description="How a compute limit is held: freezer, mps or none.")
-    mps: bool | None = None
-    mig: bool | None = None
+    mps: bool | None = Field(default=None, description="Whether MPS can be used.")
+    mig: bool | None = Field(default=None, description="Whether the card can be partitioned.")
 
 
 class PodOnCard(Status):
     """One container of a pod on the card, as the agent sees it."""
 
-    uid: Uid = ""
-    container: str = ""
-    enforced_by: ShortText | None = None
+    uid: Uid = Field(default="", description="UID of the pod.")
+    container: str = Field(default="", description="Container of the pod.")
+    enforced_by: ShortText | None = Field(default=None, description="What holds the limits.")
     applied: CardAmounts | None = Field(default=None, description="Limits in force now.")
     compute_limit: ShortText | None = Field(default=None, description="Held, or Unreachable.")
 
@@ -84,49 +85,72 @@ class PodOnCard(Status):
 class Allocation(Status):
     """One pod's reservation, by the scheduler: a mirror, the truth is on the pods."""
 
-    uid: Uid = ""
-    namespace: Name = ""
-    name: Name = ""
-    tflops: Quantity | None = None
-    vram: Quantity | None = None
+    uid: Uid = Field(default="", description="UID of the pod.")
+    namespace: Name = Field(default="", description="Namespace of the pod.")
+    name: Name = Field(default="", description="Name of the pod.")
+    tflops: Quantity | None = Field(default=None, description="FP16 TFLOPS reserved.")
+    vram: Quantity | None = Field(default=None, description="Bytes reserved.")
+
+
+class NvLinkPeer(Status):
+    """A card at the other end of a link."""
+
+    peer_uuid: ShortText = Field(default="", alias="peerUUID", description="The driver's UUID of that card.")
+    link_count: int = Field(default=0, description="Links to it.")
+    link_version: int | None = ignored()
+    bandwidth_mbps: int | None = ignored(alias="bandwidthMBps")
 
 
 class NvLink(Status):
-    """A link to another card."""
+    """Links to other cards of the node."""
 
-    peer_uuid: ShortText = ""
-    links: int = 0
+    peers: Annotated[tuple[NvLinkPeer, ...], Field(max_length=64)] | None = Field(default=None, description="The other cards.")
+    peer_count: int | None = ignored()
+    total_link_count: int | None = ignored()
+    total_bandwidth_mbps: int | None = ignored(alias="totalBandwidthMBps")
 
 
 class GPUStatus(Status):
     """Facts by the agent; `available`, `isolationMode` and `allocations` by the scheduler."""
 
-    phase: Annotated[str, Field(json_schema_extra={"enum": PHASES})] | None = None
-    health: Annotated[str, Field(json_schema_extra={"enum": ["Healthy", "Suspect", "Unhealthy", "Recovering"]})] | None = None
-    used_by: Annotated[str, Field(json_schema_extra={"enum": ["tensor-fusion", "nvidia-device-plugin", "foreign"]})] | None = None
+    phase: Annotated[str, Field(json_schema_extra={"enum": PHASES})] | None = Field(
+        default=None, description="Running while its agent reports it."
+    )
+    health: Annotated[str, Field(json_schema_extra={"enum": ["Healthy", "Suspect", "Unhealthy", "Recovering"]})] | None = Field(
+        default=None, description="A card that is not Healthy takes nothing new."
+    )
+    used_by: Annotated[str, Field(json_schema_extra={"enum": ["tensor-fusion", "nvidia-device-plugin", "foreign"]})] | None = (
+        Field(default=None, description="Who gives the card to pods; foreign: a process of no pod of ours is on it.")
+    )
     uuid: ShortText | None = Field(default=None, description="The driver's UUID, verbatim.")
-    vendor: VendorName | None = None
+    vendor: VendorName | None = Field(default=None, description="Who made the card.")
     model: ShortText | None = Field(default=None, description="Model, as the catalogue names it.")
     gpu_model: ShortText | None = ignored()
     index: int | None = Field(default=None, description="Device index on the node.")
-    numa_node: int | None = None
-    node_name: Name | None = None
+    numa_node: int | None = Field(default=None, description="NUMA node of the card.")
+    node_name: Name | None = Field(default=None, description="Node of the card.")
     pool: Name | None = Field(default=None, description="Pool of the node.")
-    capacity: CardAmounts | None = None
+    capacity: CardAmounts | None = Field(default=None, description="What the card has.")
     available: CardAmounts | None = Field(default=None, description="What is not reserved.")
     isolation_mode: Isolation | None = Field(default=None, description="Kind of isolation that the card serves now.")
-    partitions: Annotated[tuple[Partition, ...], Field(max_length=16)] | None = None
-    capabilities: Capabilities | None = None
-    nv_link: Annotated[tuple[NvLink, ...], Field(max_length=64)] | FreeObject | None = None
-    pods: Annotated[tuple[PodOnCard, ...], Field(max_length=1024)] | None = None
-    allocations: Annotated[tuple[Allocation, ...], Field(max_length=1024)] | None = None
-    conditions: tuple[Condition, ...] | None = None
-    message: ShortText | None = None
+    partitions: Annotated[tuple[Partition, ...], Field(max_length=16)] | None = Field(
+        default=None, description="MIG instances that exist."
+    )
+    capabilities: Capabilities | None = Field(default=None, description="What can be enforced on the card.")
+    nv_link: NvLink | None = Field(default=None, description="Links to other cards.")
+    pods: Annotated[tuple[PodOnCard, ...], Field(max_length=1024)] | None = Field(
+        default=None, description="Containers on the card, as the agent sees them."
+    )
+    allocations: Annotated[tuple[Allocation, ...], Field(max_length=1024)] | None = Field(
+        default=None, description="Reservations on the card: a mirror, the truth is on the pods."
+    )
+    conditions: Conditions | None = Field(default=None, description="Conditions of the card.")
+    message: ShortText | None = Field(default=None, description="What is wrong, for people.")
     node_selector: FreeObject | None = ignored()
     isolation_policy: ShortText | None = ignored()
     active_isolation_mode: ShortText | None = ignored()
     dynamic_isolation_conflict: bool | None = ignored()
-    running_apps: FreeObject | tuple[FreeObject, ...] | None = ignored()
+    running_apps: tuple[FreeObject, ...] | None = ignored()
     allocated_partitions: FreeObject | None = ignored()
     topology: FreeObject | None = ignored()
 
@@ -138,7 +162,7 @@ class GPU(Model):
     api_version: str = API_VERSION
     kind: str = "GPU"
     metadata: ObjectMeta = Field(default_factory=ObjectMeta)
-    spec: GPUSpec | None = None
+    spec: GPUSpec | None = Field(default=None, description="What the scheduler wants of the card.")
     status: GPUStatus | None = None
 
     KIND: ClassVar = Kind(
@@ -164,7 +188,7 @@ class GPU(Model):
 class GPUNodeSpec(Model):
     """How the node is managed."""
 
-    manage_mode: Annotated[str, Field(json_schema_extra={"enum": ["Manual", "AutoSelect", "Provisioned"]})] | None = Field(
+    manage_mode: Literal["Manual", "AutoSelect", "Provisioned"] | None = Field(
         default=None, description="Who chose the node; default AutoSelect."
     )
     pool_name: Annotated[str, Field(max_length=63)] | None = Field(default=None, description="Pool of the node.")
@@ -176,30 +200,34 @@ class GPUNodeSpec(Model):
 class GPUNodeStatus(Status):
     """State of a node, by its agent."""
 
-    phase: Annotated[str, Field(json_schema_extra={"enum": [*PHASES, "Succeeded", "Failed"]})] | None = None
-    conditions: tuple[Condition, ...] | None = None
+    phase: Annotated[str, Field(json_schema_extra={"enum": [*PHASES, "Succeeded", "Failed"]})] | None = Field(
+        default=None, description="Running while the agent's Lease is fresh."
+    )
+    conditions: Conditions | None = Field(default=None, description="Conditions of the node.")
     capacity: CardAmounts | None = Field(default=None, description="Sum of the cards.")
-    agent_version: ShortText | None = None
+    agent_version: ShortText | None = Field(default=None, description="Version of the agent.")
     injection_tier: Annotated[str, Field(json_schema_extra={"enum": ["env", "device-plugin", "dra", "none"]})] | None = Field(
         default=None, description="How devices reach containers on the node."
     )
-    total_gpus: int | None = Field(default=None, alias="totalGPUs")
-    managed_gpus: int | None = Field(default=None, alias="managedGPUs")
-    message: ShortText | None = None
+    total_gpus: int | None = Field(default=None, alias="totalGPUs", description="Cards of the node.")
+    managed_gpus: int | None = Field(default=None, alias="managedGPUs", description="Cards that are given to pods by us.")
+    message: ShortText | None = Field(default=None, description="What is wrong, for people.")
     managed_gpu_device_ids: tuple[str, ...] | None = Field(
         default=None, alias="managedGPUDeviceIDs", description="UUIDs of the cards."
     )
-    total_tflops: Quantity | None = Field(default=None, alias="totalTFlops")
-    total_vram: Quantity | None = Field(default=None, alias="totalVRAM")
-    virtual_tflops: Quantity | None = ignored()
-    virtual_vram: Quantity | None = ignored()
-    available_tflops: Quantity | None = ignored()
-    available_vram: Quantity | None = ignored()
+    total_tflops: Quantity | None = Field(default=None, alias="totalTFlops", description="FP16 TFLOPS of the cards.")
+    total_vram: Quantity | None = Field(default=None, alias="totalVRAM", description="Usable bytes of the cards.")
+    virtual_tflops: Quantity | None = ignored(alias="virtualTFlops")
+    virtual_vram: Quantity | None = ignored(alias="virtualVRAM")
+    virtual_available_tflops: Quantity | None = ignored(alias="virtualAvailableTFlops")
+    virtual_available_vram: Quantity | None = ignored(alias="virtualAvailableVRAM")
+    available_tflops: Quantity | None = ignored(alias="availableTFlops")
+    available_vram: Quantity | None = ignored(alias="availableVRAM")
     hypervisor_status: FreeObject | None = ignored()
     node_info: FreeObject | None = ignored()
     loaded_models: tuple[str, ...] | None = ignored()
-    observed_generation: int | None = None
-    total_gpu_pods: int | None = ignored()
+    observed_generation: int | None = ignored()
+    total_gpu_pods: int | None = ignored(alias="totalGPUPods")
     allocated_pods: FreeObject | None = ignored()
 
 
@@ -210,7 +238,7 @@ class GPUNode(Model):
     api_version: str = API_VERSION
     kind: str = "GPUNode"
     metadata: ObjectMeta = Field(default_factory=ObjectMeta)
-    spec: GPUNodeSpec | None = None
+    spec: GPUNodeSpec | None = Field(default=None, description="How the node is managed.")
     status: GPUNodeStatus | None = None
 
     KIND: ClassVar = Kind(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, PrivateAttr
 
@@ -11,13 +12,14 @@ from tensorfusion_iac.api.levels import Isolation, QoS
 from tensorfusion_iac.api.names import API_VERSION, DEFAULT_POOL_ANNOTATION
 from tensorfusion_iac.api.resources.base import (
     Column,
-    Condition,
+    Conditions,
     FreeObject,
     Kind,
     Model,
     Name,
     ObjectMeta,
     Quantity,
+    Rule,
     ShortText,
     Status,
     VendorName,
@@ -29,36 +31,71 @@ Image = Annotated[str, Field(max_length=512)]
 Percentage = Annotated[int, Field(ge=0, le=100)]
 LabelKey = Annotated[str, Field(max_length=317)]
 LabelValue = Annotated[str, Field(max_length=63)]
+LabelValues = Annotated[tuple[LabelValue, ...], Field(max_length=64)]
+
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+_TAKES_VALUES = Rule(
+    "self.operator in ['Gt', 'Lt'] || (self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)",
+    lambda term: term.operator in ("Gt", "Lt") or (term.operator in ("In", "NotIn")) == bool(term.values),
+    "values",
+    "values do not fit the operator",
+    "at least one value for In and NotIn, none for Exists and DoesNotExist",
+)
 
 
 class LabelRequirement(Model):
     """One requirement of a label selector."""
 
-    key: LabelKey
-    operator: Annotated[str, Field(json_schema_extra={"enum": ["In", "NotIn", "Exists", "DoesNotExist"]})]
-    values: Annotated[tuple[LabelValue, ...], Field(max_length=64)] | None = None
+    key: LabelKey = Field(description="Label.")
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"] = Field(description="How the label is held against values.")
+    values: LabelValues | None = Field(default=None, description="At least one for In and NotIn, none for the others.")
+
+    RULES: ClassVar = (_TAKES_VALUES,)
 
 
 class LabelSelector(Model):
     """A label selector, as Kubernetes' own. Empty selects everything."""
 
     match_labels: dict[str, LabelValue] | None = Field(default=None, description="Labels that must have these values.")
-    match_expressions: Annotated[tuple[LabelRequirement, ...], Field(max_length=64)] | None = None
+    match_expressions: Annotated[tuple[LabelRequirement, ...], Field(max_length=64)] | None = Field(
+        default=None, description="Requirements that must all be met."
+    )
 
 
 class NodeRequirement(Model):
     """One requirement of a node selector term."""
 
-    key: LabelKey
-    operator: Annotated[str, Field(json_schema_extra={"enum": ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]})]
-    values: Annotated[tuple[LabelValue, ...], Field(max_length=64)] | None = None
+    key: LabelKey = Field(description="Label, or field of the node.")
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"] = Field(description="How it is held against values.")
+    values: LabelValues | None = Field(
+        default=None, description="At least one for In and NotIn, one whole number for Gt and Lt, none for the others."
+    )
+
+    RULES: ClassVar = (
+        _TAKES_VALUES,
+        Rule(
+            "!(self.operator in ['Gt', 'Lt']) || (has(self.values) && self.values.size() == 1 && "
+            "self.values[0].matches('^-?[0-9]{1,18}$'))",
+            lambda term: (
+                term.operator not in ("Gt", "Lt")
+                or (len(term.values or ()) == 1 and _WHOLE.fullmatch(term.values[0]) is not None)
+            ),
+            "values",
+            "operator Gt or Lt without its number",
+            "values with one whole number",
+        ),
+    )
 
 
 class NodeSelectorTerm(Model):
     """Requirements that a node must all meet."""
 
-    match_expressions: Annotated[tuple[NodeRequirement, ...], Field(max_length=64)] | None = None
-    match_fields: Annotated[tuple[NodeRequirement, ...], Field(max_length=64)] | None = None
+    match_expressions: Annotated[tuple[NodeRequirement, ...], Field(max_length=64)] | None = Field(
+        default=None, description="Requirements on the node's labels."
+    )
+    match_fields: Annotated[tuple[NodeRequirement, ...], Field(max_length=64)] | None = Field(
+        default=None, description="Requirements on the node's fields; metadata.name is the only one."
+    )
 
 
 class NodeSelector(Model):
@@ -83,7 +120,7 @@ class Oversubscription(Model):
 
     tflops_oversell_ratio: Annotated[int, Field(ge=100, le=100_000)] | None = Field(
         default=None,
-        description="Percent of the cards' TFLOPS that requests may add up to; default 100. The extra goes to soft pods below high.",
+        description="Percent of the cards' TFLOPS that requests may add up to; default 100. Soft pods below high get the extra.",
     )
     vram_expand_to_host_mem: Percentage | None = Field(default=None, description="Percent of host memory in the virtual figures.")
     vram_expand_to_host_disk: Percentage | None = Field(default=None, description="Percent of host disk in the virtual figures.")
@@ -103,12 +140,13 @@ class NodeProvisioner(Model):
 
     node_class: Name | None = Field(default=None, description="Name of the node class.")
     karpenter_node_class_ref: FreeObject | None = Field(default=None, description="Karpenter node class.")
-    gpu_requirements: FreeObject | tuple[FreeObject, ...] | None = ignored()
+    gpu_requirements: tuple[FreeObject, ...] | None = ignored()
     gpu_taints: tuple[FreeObject, ...] | None = ignored()
     gpu_node_labels: dict[str, str] | None = ignored()
     gpu_node_annotations: dict[str, str] | None = ignored()
     cpu_requirements: tuple[FreeObject, ...] | None = ignored()
     cpu_taints: tuple[FreeObject, ...] | None = ignored()
+    cpu_node_labels: dict[str, str] | None = ignored()
     budget: FreeObject | None = ignored()
 
 
@@ -135,8 +173,8 @@ class RollingUpdatePolicy(Model):
 class NodeManagerConfig(Model):
     """Which nodes belong to the pool, and their defaults."""
 
-    provisioning_mode: Annotated[str, Field(json_schema_extra={"enum": ["AutoSelect", "Provisioned", "Karpenter"]})] | None = (
-        Field(default=None, description="AutoSelect (default): nodes that nodeSelector matches.")
+    provisioning_mode: Literal["AutoSelect", "Provisioned", "Karpenter"] | None = Field(
+        default=None, description="AutoSelect (default): nodes that nodeSelector matches."
     )
     node_selector: NodeSelector | None = Field(default=None, description="Nodes of the pool.")
     default_vendor: VendorName | None = Field(default=None, description="Vendor where the pod names none.")
@@ -155,7 +193,7 @@ class QosDefinition(Model):
     """A class of service that the pool offers."""
 
     name: QoS = Field(description="The class.")
-    description: ShortText | None = None
+    description: ShortText | None = Field(default=None, description="What it is for.")
     priority: int | None = Field(default=None, description="For reading only; the priority classes decide.")
 
 
@@ -166,7 +204,9 @@ class QosPricing(Model):
     requests: FreeObject | None = Field(
         default=None, description="Price per unit of request: perFP16TFlopsPerHour, perGBOfVRAMPerHour."
     )
-    limits_over_requests: FreeObject | None = Field(default=None, description="Price per unit of limit above the request.")
+    limits_over_requests: Annotated[str, Field(max_length=32)] | None = Field(
+        default=None, description="Price of a unit of limit above the request, as a share of a requested one."
+    )
 
 
 class QosConfig(Model):
@@ -192,11 +232,13 @@ class WorkerComponent(Model):
 class Toleration(Model):
     """A toleration, as Kubernetes' own."""
 
-    key: LabelKey | None = None
-    operator: Annotated[str, Field(json_schema_extra={"enum": ["Exists", "Equal"]})] | None = None
-    value: LabelValue | None = None
-    effect: Annotated[str, Field(json_schema_extra={"enum": ["NoSchedule", "PreferNoSchedule", "NoExecute"]})] | None = None
-    toleration_seconds: int | None = None
+    key: LabelKey | None = Field(default=None, description="Taint; default every taint.")
+    operator: Literal["Exists", "Equal"] | None = Field(default=None, description="Default Equal.")
+    value: LabelValue | None = Field(default=None, description="Value of the taint, for Equal.")
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
+        default=None, description="Effect of the taint; default every effect."
+    )
+    toleration_seconds: int | None = Field(default=None, description="How long NoExecute is tolerated; default for ever.")
 
 
 class ClientComponent(Model):
@@ -216,6 +258,7 @@ class ClientComponent(Model):
     )
     patch_to_pod: FreeObject | None = ignored()
     patch_to_container: FreeObject | None = ignored()
+    patch_embedded_worker_to_pod: FreeObject | None = ignored()
 
 
 class ComponentConfig(Model):
@@ -230,8 +273,8 @@ class ComponentConfig(Model):
 class Placement(Model):
     """How GPUs are chosen."""
 
-    mode: Annotated[str, Field(json_schema_extra={"enum": ["CompactFirst", "LowLoadFirst", "NodeCompactGPULowLoad"]})] | None = (
-        Field(default=None, description="Default NodeCompactGPULowLoad: nodes by fullness, cards within a node by emptiness.")
+    mode: Literal["CompactFirst", "LowLoadFirst", "NodeCompactGPULowLoad"] | None = Field(
+        default=None, description="Default NodeCompactGPULowLoad: nodes by fullness, cards within a node by emptiness."
     )
 
 
@@ -255,10 +298,10 @@ class GPUPoolSpec(Model):
 class ComponentStatus(Status):
     """Version of one component in the pool."""
 
-    name: str = ""
-    version: str | None = None
-    synced: bool | None = None
-    progress: int | None = None
+    name: str = Field(default="", description="The component.")
+    version: str | None = Field(default=None, description="Its image or version.")
+    synced: bool | None = Field(default=None, description="Whether all of it runs that version.")
+    progress: int | None = Field(default=None, description="Percent that runs that version.")
 
 
 class GPUPoolStatus(Status):
@@ -266,27 +309,33 @@ class GPUPoolStatus(Status):
 
     phase: (
         Annotated[str, Field(json_schema_extra={"enum": ["Pending", "Running", "Updating", "Destroying", "Unknown"]})] | None
-    ) = None
-    conditions: tuple[Condition, ...] | None = None
-    total_nodes: int | None = None
-    ready_nodes: int | None = None
-    not_ready_nodes: int | None = None
-    total_gpus: int | None = Field(default=None, alias="totalGPUs")
-    vendors: tuple[VendorName, ...] | None = Field(default=None, description="Vendors of the pool's cards.")
-    total_tflops: Quantity | None = Field(default=None, alias="totalTFlops")
-    total_vram: Quantity | None = Field(default=None, alias="totalVRAM")
-    available_tflops: Quantity | None = Field(default=None, alias="availableTFlops")
-    available_vram: Quantity | None = Field(default=None, alias="availableVRAM")
-    virtual_tflops: Quantity | None = Field(default=None, alias="virtualTFlops")
-    virtual_vram: Quantity | None = Field(default=None, alias="virtualVRAM")
-    virtual_available_tflops: Quantity | None = Field(default=None, alias="virtualAvailableTFlops")
-    virtual_available_vram: Quantity | None = Field(default=None, alias="virtualAvailableVRAM")
+    ) = Field(default=None, description="Running once a node is ready.")
+    conditions: Conditions | None = Field(default=None, description="Conditions of the pool.")
+    total_nodes: int | None = Field(default=None, description="Nodes of the pool.")
+    ready_nodes: int | None = Field(default=None, description="Nodes that take pods.")
+    not_ready_nodes: int | None = Field(default=None, description="Nodes that do not.")
+    total_gpus: int | None = Field(default=None, alias="totalGPUs", description="Cards of the pool.")
+    vendors: Annotated[tuple[VendorName, ...], Field(max_length=16)] | None = Field(
+        default=None, description="Vendors of the pool's cards."
+    )
+    total_tflops: Quantity | None = Field(default=None, alias="totalTFlops", description="What the cards have.")
+    total_vram: Quantity | None = Field(default=None, alias="totalVRAM", description="What the cards have.")
+    available_tflops: Quantity | None = Field(default=None, alias="availableTFlops", description="What is not reserved.")
+    available_vram: Quantity | None = Field(default=None, alias="availableVRAM", description="What is not reserved.")
+    virtual_tflops: Quantity | None = Field(default=None, alias="virtualTFlops", description="With oversell.")
+    virtual_vram: Quantity | None = Field(default=None, alias="virtualVRAM", description="With oversell.")
+    virtual_available_tflops: Quantity | None = Field(
+        default=None, alias="virtualAvailableTFlops", description="With oversell, what is not reserved."
+    )
+    virtual_available_vram: Quantity | None = Field(
+        default=None, alias="virtualAvailableVRAM", description="With oversell, what is not reserved."
+    )
     running_apps_cnt: int | None = Field(default=None, description="Workloads that run.")
-    component_status: tuple[ComponentStatus, ...] | FreeObject | None = None
-    saved_costs_per_month: ShortText | None = None
-    potential_savings_per_month: ShortText | None = None
+    component_status: tuple[ComponentStatus, ...] | None = Field(default=None, description="Versions of what runs for the pool.")
+    saved_costs_per_month: ShortText | None = Field(default=None, description="US dollars, against one card per worker.")
+    potential_savings_per_month: ShortText | None = Field(default=None, description="US dollars, of idle nodes.")
     cluster: Name | None = ignored()
-    budget_exceeded: FreeObject | None = ignored()
+    budget_exceeded: ShortText | None = ignored()
     provisioning_phase: ShortText | None = ignored()
     last_compaction_time: ShortText | None = ignored()
     last_defrag_time: ShortText | None = ignored()

@@ -12,8 +12,9 @@ from pydantic import ConfigDict, Field, PrivateAttr
 
 from tensorfusion_iac.api.levels import Feature, Isolation, QoS
 from tensorfusion_iac.api.names import API_VERSION
-from tensorfusion_iac.api.resources.base import Column, Condition, Kind, Model, ObjectMeta, Quantity, Status
-from tensorfusion_iac.api.resources.workload import Amounts
+from tensorfusion_iac.api.resources.base import Column, Conditions, Kind, Model, ObjectMeta, Quantity, Status
+from tensorfusion_iac.api.resources.text import distinct
+from tensorfusion_iac.api.resources.workload import Amounts, limits_cover_requests
 from tensorfusion_iac.api.values import MAX_INT32
 
 Count = Annotated[int, Field(ge=0, le=MAX_INT32)]
@@ -47,12 +48,14 @@ class QuotaSingle(Model):
     default_requests: Amounts | None = Field(default=None, description="Request where neither pod nor profile gives one.")
     default_limits: Amounts | None = Field(default=None, description="Limit where neither pod nor profile gives one.")
     max_qos: QoS | None = Field(default=None, alias="maxQoS", description="Highest QoS.")
-    isolation_modes: Annotated[tuple[Isolation, ...], Field(max_length=4)] | None = Field(
+    isolation_modes: Annotated[tuple[Isolation, ...], Field(max_length=4), *distinct()] | None = Field(
         default=None, description="Isolation modes allowed; default all."
     )
-    disable_features: Annotated[tuple[Feature, ...], Field(max_length=8)] | None = Field(
+    disable_features: Annotated[tuple[Feature, ...], Field(max_length=8), *distinct()] | None = Field(
         default=None, description="Features that pods may turn off; default all."
     )
+
+    RULES: ClassVar = limits_cover_requests("defaultLimits", "defaultRequests")
 
 
 class QuotaSpec(Model):
@@ -65,18 +68,18 @@ class QuotaSpec(Model):
 class QuotaUsed(Status):
     """Present use."""
 
-    requests: QuotaAmounts | None = None
-    limits: QuotaAmounts | None = None
-    workers: int | None = None
+    requests: QuotaAmounts | None = Field(default=None, description="Sum of requests x GPUs.")
+    limits: QuotaAmounts | None = Field(default=None, description="Sum of limits x GPUs.")
+    workers: int | None = Field(default=None, description="vGPU workers.")
 
 
 class QuotaStatus(Status):
     """State of the quota, by the controller."""
 
-    used: QuotaUsed | None = None
-    available_percent: QuotaAmounts | None = None
-    conditions: tuple[Condition, ...] | None = None
-    last_update_time: Annotated[str, Field(max_length=64)] | None = None
+    used: QuotaUsed | None = Field(default=None, description="Present use.")
+    available_percent: QuotaAmounts | None = Field(default=None, description="What is left of total.requests, in percent.")
+    conditions: Conditions | None = Field(default=None, description="Conditions of the quota.")
+    last_update_time: Annotated[str, Field(max_length=64)] | None = Field(default=None, description="When used was counted.")
 
 
 class GPUResourceQuota(Model):

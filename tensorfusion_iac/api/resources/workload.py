@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, PrivateAttr
+from pydantic.alias_generators import to_snake
 
 from tensorfusion_iac.api import values
 from tensorfusion_iac.api.levels import AutoscaleTarget, Feature, Isolation, QoS
@@ -17,7 +18,7 @@ from tensorfusion_iac.api.names import API_VERSION
 from tensorfusion_iac.api.problem import Fault
 from tensorfusion_iac.api.resources.base import (
     Column,
-    Condition,
+    Conditions,
     FreeObject,
     Kind,
     Model,
@@ -32,7 +33,16 @@ from tensorfusion_iac.api.resources.base import (
     Vram,
     ignored,
 )
-from tensorfusion_iac.api.resources.text import DurationText, ModelText, PoolNameText, RatioText, TemplateText
+from tensorfusion_iac.api.resources.cel import any_given, covers, given
+from tensorfusion_iac.api.resources.text import (
+    CronText,
+    DurationText,
+    ModelText,
+    PoolNameText,
+    RatioText,
+    TemplateText,
+    distinct,
+)
 
 MAX_CRON_RULES = 64
 Index = Annotated[int, Field(ge=0, le=values.MAX_INT32)]
@@ -47,10 +57,34 @@ class Amounts(Model):
 
     RULES: ClassVar = (
         Rule(
-            "!(has(self.tflops) && has(self.compute) && POSITIVE(self.tflops) && POSITIVE(self.compute))",
-            "tflops and compute exclude each other; give one of the two",
+            f"!({given('tflops')} && {given('compute')})",
+            lambda amounts: not (amounts.tflops and amounts.compute),
+            "compute",
+            "compute stands beside tflops",
+            "one of the two",
         ),
     )
+
+
+def limits_cover_requests(limits: str, requests: str) -> tuple[Rule, ...]:
+    """The rules by which the fields `limits` and `requests` (camelCase) of one object fit together."""
+
+    def rule(what: str) -> Rule:
+        def holds(resources: Model) -> bool:
+            limit = getattr(getattr(resources, to_snake(limits)), what, None)
+            request = getattr(getattr(resources, to_snake(requests)), what, None)
+            return not limit or request is None or limit >= request
+
+        limit, request = f"{limits}.{what}", f"{requests}.{what}"
+        return Rule(
+            covers(limit, request),
+            holds,
+            limit,
+            f"{limit} is below {request}",
+            "at least as much, or leave it out",
+        )
+
+    return tuple(rule(what) for what in ("tflops", "vram", "compute"))
 
 
 class Resources(Model):
@@ -59,14 +93,7 @@ class Resources(Model):
     requests: Amounts | None = Field(default=None, description="What the scheduler reserves on each GPU.")
     limits: Amounts | None = Field(default=None, description="What the node agent enforces on each GPU.")
 
-    RULES: ClassVar = tuple(
-        Rule(
-            f"!(has(self.requests) && has(self.limits) && has(self.requests.{what}) && has(self.limits.{what})) || "
-            f"!POSITIVE(self.limits.{what}) || NOT_BELOW(self.limits.{what}, self.requests.{what})",
-            f"limits.{what} is below requests.{what}",
-        )
-        for what in ("tflops", "vram", "compute")
-    )
+    RULES: ClassVar = limits_cover_requests("limits", "requests")
 
 
 class AutoSetResources(Model):
@@ -108,10 +135,20 @@ class CronScalingRule(Model):
 
     enable: bool = Field(default=True, description="Whether the rule counts.")
     name: Annotated[str, Field(max_length=63)] = Field(default="", description="Name, shown in status.")
-    start: Annotated[str, Field(max_length=128)] = Field(default="", description="Five cron fields: when it begins.")
-    end: Annotated[str, Field(max_length=128)] = Field(default="", description="Five cron fields: when it ends.")
+    start: CronText = Field(default="", description="Five cron fields: when it begins.")
+    end: CronText = Field(default="", description="Five cron fields: when it ends.")
     time_zone: Annotated[str, Field(max_length=64)] | None = Field(default=None, description="IANA time zone; default UTC.")
     desired_resources: Resources | None = Field(default=None, description="The amounts while it holds.")
+
+    RULES: ClassVar = (
+        Rule(
+            "!has(self.start) || !has(self.end) || self.start == '' || self.start != self.end",
+            lambda rule: not rule.start or rule.start != rule.end,
+            "end",
+            "end is the same as start",
+            "another time",
+        ),
+    )
 
 
 class SecretKeyRef(Model):
@@ -151,11 +188,25 @@ class GangScheduling(Model):
         default=None, description="0: no gang; else at least 2."
     )
     timeout: DurationText | None = Field(default=None, description="How long the group may wait; 0 is forever.")
-    mode: Annotated[str, Field(json_schema_extra={"enum": ["Strict", "BestEffort"]})] | None = Field(
-        default=None, description="Strict: all or none."
+    mode: Literal["Strict", "BestEffort"] | None = Field(default=None, description="Strict (default): all or none.")
+
+    RULES: ClassVar = (
+        Rule(
+            "!has(self.minMembers) || self.minMembers != 1",
+            lambda gang: gang.min_members != 1,
+            "minMembers",
+            "a gang of 1 is none",
+            "0, or a whole number from 2",
+        ),
     )
 
-    RULES: ClassVar = (Rule("!has(self.minMembers) || self.minMembers != 1", "minMembers is 0 or at least 2"),)
+
+def _has_amounts(resources: Resources | None) -> bool:
+    sides = (resources.requests, resources.limits) if resources else ()
+    return any(side and (side.tflops or side.vram or side.compute) for side in sides)
+
+
+_AMOUNTS = tuple(f"resources.{side}.{what}" for side in ("requests", "limits") for what in ("tflops", "vram", "compute"))
 
 
 class WorkloadSpec(Model):
@@ -177,12 +228,12 @@ class WorkloadSpec(Model):
     gpu_count: Annotated[int, Field(ge=0, le=values.MAX_GPUS)] | None = Field(
         default=None, description="GPUs per worker, all on one node, 1..128; 0 means not given."
     )
-    gpu_indices: Annotated[tuple[Index, ...], Field(max_length=values.MAX_GPUS)] | None = Field(
-        default=None, description="Device indices that may be used."
+    gpu_indices: Annotated[tuple[Index, ...], Field(max_length=values.MAX_GPUS), *distinct()] | None = Field(
+        default=None, description="Device indices that may be used, each once."
     )
     vendor: VendorName | None = Field(default=None, description="GPU vendor, any case; default the pool's.")
-    disable_features: Annotated[tuple[Feature, ...], Field(max_length=8)] | None = Field(
-        default=None, description="Built-in features to turn off."
+    disable_features: Annotated[tuple[Feature, ...], Field(max_length=8), *distinct()] | None = Field(
+        default=None, description="Built-in features to turn off, each once."
     )
     auto_scaling_config: AutoScalingConfig | None = Field(default=None, description="Autoscaling of the amounts.")
     worker_pod_template: FreeObject | None = Field(default=None, description="Pod template of remote workers.")
@@ -193,26 +244,42 @@ class WorkloadSpec(Model):
     RULES: ClassVar = (
         Rule(
             "!has(self.dedicatedGPU) || !self.dedicatedGPU || (has(self.gpuModel) && self.gpuModel != '')",
-            "dedicatedGPU needs gpuModel",
+            lambda spec: not spec.dedicated_gpu or bool(spec.gpu_model),
+            "dedicatedGPU",
+            "dedicatedGPU without gpuModel",
+            "gpuModel: which cards to take",
+            needs=("gpuModel",),
         ),
         Rule(
-            "!has(self.dedicatedGPU) || !self.dedicatedGPU || !has(self.resources) || !ANY_AMOUNT(self.resources)",
-            "dedicatedGPU takes whole cards; leave resources out",
+            f"!has(self.dedicatedGPU) || !self.dedicatedGPU || !{any_given(_AMOUNTS)}",
+            lambda spec: not spec.dedicated_gpu or not _has_amounts(spec.resources),
+            "dedicatedGPU",
+            "dedicatedGPU stands beside resources",
+            "amounts or a dedicated card, not both",
         ),
         Rule(
             "!has(self.gpuIndices) || !has(self.gpuCount) || self.gpuIndices.size() == 0 || "
             "self.gpuIndices.size() >= self.gpuCount",
+            lambda spec: not spec.gpu_indices or len(spec.gpu_indices) >= (spec.gpu_count or 0),
+            "gpuIndices",
             "fewer gpuIndices than gpuCount",
+            "at least gpuCount of them, or none",
         ),
         Rule(
             "!has(self.partitionTemplateId) || self.partitionTemplateId == '' || !has(self.isolation) || "
             "self.isolation == 'partitioned'",
-            "partitionTemplateId is only for isolation partitioned",
+            lambda spec: not spec.partition_template_id or spec.isolation in (None, Isolation.PARTITIONED),
+            "partitionTemplateId",
+            "partitionTemplateId without isolation partitioned",
+            "isolation partitioned, or no template",
         ),
         Rule(
-            "!has(self.gangScheduling) || !has(self.gangScheduling.minMembers) || !has(self.replicas) || "
+            "!has(self.gangScheduling) || !has(self.gangScheduling.minMembers) || !has(self.replicas) || self.replicas == 0 || "
             "self.gangScheduling.minMembers <= self.replicas",
+            lambda spec: not spec.replicas or ((spec.gang_scheduling or GangScheduling()).min_members or 0) <= spec.replicas,
+            "gangScheduling.minMembers",
             "gangScheduling.minMembers is above replicas",
+            "at most as many as replicas",
         ),
     )
 
@@ -272,7 +339,7 @@ class WorkloadProfile(Model):
     kind: str = "WorkloadProfile"
     metadata: ObjectMeta = Field(default_factory=ObjectMeta)
     spec: WorkloadSpec = Field(default_factory=WorkloadSpec)
-    status: FreeObject | None = None
+    status: FreeObject | None = Field(default=None, description="Nothing is reported on a profile.")
 
     KIND: ClassVar = Kind(
         "WorkloadProfile", "workloadprofiles", "workloadprofile", ("tfprofile", "wp"), "Namespaced",
@@ -293,22 +360,30 @@ class WorkloadProfile(Model):
 class Recommendation(Status):
     """What autoscaling would set."""
 
-    resources: Resources | None = None
-    reason: ShortText | None = None
-    applied: bool | None = None
+    resources: Resources | None = Field(default=None, description="The amounts.")
+    reason: ShortText | None = Field(default=None, description="Where they come from, or why they are not applied.")
+    applied: bool | None = Field(default=None, description="Whether they are in force.")
+    requests: FreeObject | None = ignored()
+    limits: FreeObject | None = ignored()
 
 
 class WorkloadStatus(Status):
     """State of a workload, by the controller."""
 
-    phase: Annotated[str, Field(json_schema_extra={"enum": ["Pending", "Running", "Failed", "Unknown"]})] | None = None
-    conditions: tuple[Condition, ...] | None = None
-    worker_count: int | None = None
-    ready_workers: int | None = None
-    pod_template_hash: Annotated[str, Field(max_length=64)] | None = None
-    recommendation: Recommendation | None = None
-    active_cron_scaling_rule: Annotated[str, Field(max_length=63)] | None = None
-    selector: ShortText | None = None
+    phase: Annotated[str, Field(json_schema_extra={"enum": ["Pending", "Running", "Failed", "Unknown"]})] | None = Field(
+        default=None, description="Running once a worker is ready."
+    )
+    conditions: Conditions | None = Field(default=None, description="Conditions of the workload.")
+    worker_count: int | None = Field(default=None, description="Workers that exist.")
+    ready_workers: int | None = Field(default=None, description="Workers that are ready.")
+    pod_template_hash: Annotated[str, Field(max_length=64)] | None = Field(
+        default=None, description="Which pod template the workers are made from."
+    )
+    recommendation: Recommendation | None = Field(default=None, description="What autoscaling would set.")
+    active_cron_scaling_rule: Annotated[str, Field(max_length=63)] | None = Field(
+        default=None, description="Name of the cron rule that holds now."
+    )
+    selector: ShortText | None = Field(default=None, description="Label selector of the workers (scale subresource).")
     replicas: int | None = Field(default=None, description="Workers that exist (scale subresource).")
     applied_recommended_replicas: int | None = ignored()
     gang: FreeObject | None = ignored()

@@ -1,0 +1,86 @@
+"""The forms of values that plain OpenAPI can't tell, as CEL rules with our text: amounts, vendors, durations, names (SPEC §2).
+
+Each form's reader in Python (`quantity.py`, `values.py`, `vendors.py`, `resources/text.py`) decides the same; the patterns
+are taken from there, and a test puts the same values to both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from tensorfusion_iac.api import quantity, values
+from tensorfusion_iac.api.resources import text
+from tensorfusion_iac.api.vendors import ALIASES, Vendor
+
+Validation = Mapping[str, str]
+"""One entry of `x-kubernetes-validations`."""
+
+
+def _rule(cel: str, message: str) -> Validation:
+    return {"rule": cel, "message": message}
+
+
+def _matches(pattern: re.Pattern[str]) -> str:
+    return f"matches(r'^(?:{pattern.pattern})$')"
+
+
+def _unless_empty(pattern: re.Pattern[str], accepted: str) -> Validation:
+    return _rule(f"self == '' || self.{_matches(pattern)}", f"must be {accepted}")
+
+
+_IS_AMOUNT = f"(string(self).{_matches(quantity.QUANTITY)} && isQuantity(string(self)))"
+_QUANTITY = _rule(_IS_AMOUNT, "must be a Kubernetes quantity such as 10, 0.5, 500m, 4Gi or 4G")
+
+
+def _amount(compared: str, message: str) -> Validation:
+    return _rule(f"!{_IS_AMOUNT} || {compared}", message)
+
+
+def _below(bound: int) -> str:
+    return f"quantity(string(self)).isLessThan(quantity('{bound}'))"
+
+
+def _at_most(bound: int) -> str:
+    return f"quantity(string(self)).compareTo(quantity('{bound}')) <= 0"
+
+
+_ZERO = "quantity(string(self)).compareTo(quantity('0')) == 0"
+_VENDORS = ", ".join(f"'{name}'" for name in sorted({*(vendor.value.lower() for vendor in Vendor), *ALIASES}))
+
+FORMS: Final[Mapping[str, tuple[Validation, ...]]] = {
+    "quantity": (_QUANTITY,),
+    "tflops": (
+        _QUANTITY,
+        _amount(_below(int(quantity.MAX_TFLOPS)), "must be TFLOPS above 0 and below 100000; 0 means not given"),
+    ),
+    "vram": (
+        _QUANTITY,
+        # Bytes round up, so that what is above the last whole byte counts as the bound itself.
+        _amount(_at_most(quantity.MAX_VRAM_BYTES - 1), "must be bytes above 0 and below 10Ti; 0 means not given"),
+        _amount(
+            f"{_ZERO} || !string(self).matches('[0-9.]$') || !({_at_most(quantity.MIN_BARE_VRAM_BYTES - 1)})",
+            "is less than 1Mi, in bytes; must be a size with its unit, such as 8Gi",
+        ),
+    ),
+    "percent": (_QUANTITY, _amount(_at_most(100), "must be a number from 0 to 100")),
+    "vendor": (
+        _rule(
+            f"self.lowerAscii() in [{_VENDORS}]",
+            "must be one of " + ", ".join(Vendor) + " (any case)",
+        ),
+    ),
+    "duration": (
+        _rule(
+            f"self == '' || self == '0' || (self.{_matches(values.DURATION)} && duration(self) <= duration('8760h'))",
+            "must be a duration such as 30m, 90s or 1h30m, of at most a year (8760h)",
+        ),
+    ),
+    "ratio": (_unless_empty(text.RATIO, "a plain decimal number such as 0.95"),),
+    "template": (_unless_empty(values.TEMPLATE, "a MIG profile name such as 1g.10gb or 3g.40gb"),),
+    "model": (_unless_empty(values.MODEL, "a GPU model or family such as A100, L40s or H100_SXM"),),
+    "pool-name": (_unless_empty(values.SUBDOMAIN, "the name of a GPUPool (lower-case letters, digits, - and ., at most 63)"),),
+    "cron": (_unless_empty(text.CRON, "five cron fields such as 0 9 * * 1-5"),),
+}
+"""By the name that a model marks a field with (`resources.base.FORM`)."""
