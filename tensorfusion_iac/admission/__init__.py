@@ -1,1 +1,11 @@
-"""The admission webhook: every labelled pod is resolved, validated and mutated (SPEC §1-§3, §5)."""
+"""Admission: what becomes of pods, templates and our custom resources when they are created (SPEC §1, §2a, §5).
+
+This door is pure: values in, values out. The webhook around it is `server`, imported by its own name.
+"""
+
+from tensorfusion_iac.admission.decision import AdmissionFacts, Decision, Grey
+from tensorfusion_iac.admission.mutation import mutate
+from tensorfusion_iac.admission.patch import Operation, apply, diff
+from tensorfusion_iac.admission.templates import judge_template, pod_template
+
+__all__ = ["AdmissionFacts", "Decision", "Grey", "Operation", "apply", "diff", "judge_template", "mutate", "pod_template"]

@@ -25,6 +25,11 @@ SYSTEM_NAMESPACE = "tensor-fusion-system"
 AGENT_NAMESPACE = "tensor-fusion-agent"
 PRIORITY_CLASS_PREFIX = "tensor-fusion-"
 WORKER_CONTAINER = "tensor-fusion-worker"
+CLIENT_CONTAINER = "tensor-fusion-client"
+GANG_GATE = f"{PREFIX}gang"
+"""The scheduling gate of gang members: added by the webhook, removed by the scheduler (SPEC §9)."""
+MPS_DIRECTORY = "/run/tensor-fusion/mps"
+"""On the node: one folder per pod of isolation hard, named by its UID, prepared by the agent (ENFORCEMENT)."""
 
 SYSTEM_KEYS = (
     "resolved", "effective", "desired", "grey", "gpu-ids", "container-gpus", "partition-ids", "enforced-by", "wake",
@@ -52,7 +57,8 @@ def bounded(name: str) -> str:
     """A name of at most 63 characters: a longer one is its first 40, `-`, and 8 hex digits of its SHA-256."""
     if len(name) <= _MAX_NAME:
         return name
-    return f"{name[:40]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
+    return f"{name[:40]}-{digest[:8]}"
 
 
 def is_system_key(annotation: str) -> bool:
