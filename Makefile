@@ -32,7 +32,7 @@ tools: setup  ## provide pulumi, Kubernetes and kwok (found on this machine, or 
 	@$(BIN)/python -m tensorfusion_iac.local.toolchain
 
 demo: setup  ## a control plane on this machine, then a real `pulumi up` of the quick start
-	@$(BIN)/tensorfusion local demo
+	@$(BIN)/tensorfusion demo
 
 test: tools  ## all tests, those against a real control plane too
 	@$(BIN)/pytest

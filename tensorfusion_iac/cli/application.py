@@ -39,6 +39,7 @@ COMMANDS = (
     Entry("annotations", "annotations", "List the annotations, their values and their Python arguments."),
     Entry("models", "models", "List the GPU models that `gpu-model` can name."),
     Entry("local", "local", "A control plane on this machine, with simulated GPU nodes.", "local"),
+    Entry("demo", "demo", "A control plane on this machine, then `pulumi up` of the project on it.", "local"),
     Entry("version", "version", "Show the versions of this package and of what it works with."),
 )  # fmt: skip
 

@@ -5,6 +5,7 @@ Progress goes to standard error and results to standard output. `status` ends wi
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from tensorfusion_iac.cli.output import Output, OutputOption, complain, show, ta
 from tensorfusion_iac.local import commands, control_plane, fleet, leftovers, logs
 from tensorfusion_iac.local.errors import LocalError, WishError
 from tensorfusion_iac.local.layout import DEFAULT_ROOT, Layout
+from tensorfusion_iac.local.pulumi_home import environment as pulumi_environment
+from tensorfusion_iac.local.pulumi_home import exports
 from tensorfusion_iac.local.status import Status
 from tensorfusion_iac.local.status import status as look
 from tensorfusion_iac.local.toolchain import ToolError, ensure, link
@@ -48,7 +51,7 @@ def up(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Bring the control plane up. Where it is up already, nothing happens, or only its simulated nodes change."""
-    with _failures():
+    with failures():
         wish = control_plane.Wish(fleet.wanted_groups(gpus or [], nodes, gpu_model, gpus_per_node), port)
         result = control_plane.up(
             Layout.at(folder), wish, lambda: ensure(commands.TOOLS, complain), complain, timeout_s=timeout_s
@@ -73,7 +76,7 @@ def down(
 ) -> None:
     """End every process of the control plane. Its data stay for the next `up`, unless --purge is given."""
     layout = Layout.at(folder)
-    with _failures():
+    with failures():
         ended = control_plane.purge(layout, complain) if purge else control_plane.down(layout, complain)
     kept = "nothing of it is left" if purge else f"its data are kept in {layout.root}"
     text = f"down; {kept}" if ended else f"nothing was running in {layout.root}"
@@ -83,7 +86,7 @@ def down(
 @app.command()
 def status(folder: Dir = DEFAULT_ROOT, output: OutputOption = Output.TEXT) -> None:
     """Show each process with its id, uptime, restarts and health. Exit code 1 if something is not as it should be."""
-    with _failures():
+    with failures():
         found = look(Layout.at(folder))
     show(output, found.record(), _as_text(found))
     raise typer.Exit(Exit.OK if found.healthy else Exit.PROBLEMS)
@@ -97,7 +100,7 @@ def show_logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written from now on.")] = False,
 ) -> None:
     """Show the ends of the logs."""
-    with _failures():
+    with failures():
         paths = logs.select(Layout.at(folder), process)
         for path in paths:
             if len(paths) > 1:
@@ -117,7 +120,7 @@ def tools(
 ) -> None:
     """Provide every program that is needed: found on this machine, else built once (minutes) and kept in a cache."""
     target = (bin_dir or folder / "bin").absolute()
-    with _failures():
+    with failures():
         paths = ensure(list(load().tools), complain)
         link(target, paths)
     places = {name: str(path) for name, path in paths.items()}
@@ -125,8 +128,14 @@ def tools(
     show(output, {"binDir": str(target), "tools": places}, text)
 
 
+@app.command()
+def env(folder: Dir = DEFAULT_ROOT) -> None:
+    """Print what points pulumi and kubectl at the control plane, for `eval "$(tensorfusion local env)"`."""
+    typer.echo(exports(pulumi_environment(Layout.at(folder), os.environ.get("PATH", os.defpath))))
+
+
 @contextmanager
-def _failures() -> Iterator[None]:
+def failures() -> Iterator[None]:
     """What the layers below refuse, as the end of a command."""
     try:
         yield

@@ -22,6 +22,7 @@ PROFILES = Resource(**_API, plural="workloadprofiles", kind="WorkloadProfile")
 WORKLOADS = Resource(**_API, plural="tensorfusionworkloads", kind="TensorFusionWorkload")
 
 Manifest = Mapping[str, Any]
+_POLL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,21 @@ class Table:
 def read(kubeconfig: Path) -> list[Table]:
     """The tables of the cluster behind `kubeconfig`. Raises KubeError."""
     return asyncio.run(_read(kubeconfig))
+
+
+def read_when_running(kubeconfig: Path, timeout_s: float = 30.0) -> list[Table]:
+    """As `read`, once every pod of ours runs or the time is over. Raises KubeError."""
+    asyncio.run(_wait_for_pods(kubeconfig, timeout_s))
+    return read(kubeconfig)
+
+
+async def _wait_for_pods(kubeconfig: Path, timeout_s: float) -> None:
+    async with await Client.from_kubeconfig(kubeconfig) as client:
+        for _ in range(int(timeout_s / _POLL_S)):
+            phases = {_at(pod, "status").get("phase") for pod in await _items(client, PODS) if _is_ours(pod)}
+            if phases and phases <= {"Running", "Succeeded", "Failed"}:
+                return
+            await asyncio.sleep(_POLL_S)
 
 
 async def _read(kubeconfig: Path) -> list[Table]:
