@@ -25,7 +25,7 @@ DYNAMIC_PROVIDER = "pulumi-resource-pulumi-python"
 # Both begin alike: they look for a Python that has this package, and say what to do where there is none.
 _FIND_PYTHON = """\
 #!/bin/sh
-# Written by tensorfusion-iac (toolchain/bin_dir.py); `make tools` writes it again.
+# Written by tensorfusion-iac (toolchain/bin_dir.py); `tensorfusion local up` writes it again.
 {purpose}
 has_host() {{
     [ -x "$1" ] && "$1" -P -c 'import sys
@@ -38,7 +38,8 @@ for candidate in {python} "${{VIRTUAL_ENV:-/nowhere}}/bin/python" "$(command -v 
 done
 if [ -z "$python" ]; then
     echo "error: no Python with tensorfusion-iac and pulumi: not "{python}", for which this was made, not in the active" \\
-        "virtual environment, not python3 on PATH. Run 'make tools' again, or activate the project's environment." >&2
+        "virtual environment, not python3 on PATH. Set the project up again (make setup, then tensorfusion local up)," \\
+        "or activate an environment that has them." >&2
     exit 1
 fi
 """

