@@ -17,7 +17,8 @@ from pydantic_core import PydanticCustomError
 
 from tensorfusion_iac.api import quantity
 from tensorfusion_iac.api.problem import Fault, quote
-from tensorfusion_iac.api.vendors import Vendor, parse_vendor
+from tensorfusion_iac.api.values import parse_vendor_name
+from tensorfusion_iac.api.vendors import Vendor
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,17 +145,23 @@ Conditions = Annotated[
 
 def _amount(parse: Callable[[str], Any]) -> BeforeValidator:
     def read(value: object) -> Any:
-        if value is None or isinstance(value, bool):
-            raise PydanticCustomError("quantity", "{text}", {"text": f"{quote(value)} is not a quantity"})
-        if isinstance(value, float) and not value.is_integer():
-            text = f"{value} is a YAML float, which Kubernetes refuses here; write it as text, in quotes"
-            raise PydanticCustomError("quantity", "{text}", {"text": text})
         try:
-            return parse(value if isinstance(value, str) else quantity.format_decimal(Decimal(str(value))))
+            return parse(value if isinstance(value, str) else _number_text(value))
         except Fault as fault:
             raise PydanticCustomError("quantity", "{text}", {"text": str(fault), "fault": fault}) from None
 
     return BeforeValidator(read)
+
+
+def _number_text(value: object) -> str:
+    """The text of a number that the API server takes for an amount: a whole one of at most 64 bits."""
+    if isinstance(value, float) and not value.is_integer():
+        message = "{found} is a YAML float, which Kubernetes refuses here; give {accepted}"
+        raise Fault(quote(value), "the number as text, in quotes", message)
+    number = Decimal(value) if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) else None
+    if number is None or not number.is_finite() or abs(number) >= 2**63:
+        raise Fault(quote(value), "a Kubernetes quantity, as a whole number or text")
+    return quantity.format_decimal(number)
 
 
 def _or_zero(parse: Callable[[str], Any], zero: Any) -> Callable[[str], Any]:
@@ -202,8 +209,10 @@ Quantity = Annotated[
 
 
 def _vendor(value: object) -> object:
-    found = parse_vendor(value) if isinstance(value, str) else None
-    return found if found is not None else value
+    try:
+        return parse_vendor_name(value) if isinstance(value, str) else value
+    except Fault as fault:
+        raise PydanticCustomError("vendor", "{text}", {"text": str(fault), "fault": fault}) from None
 
 
 VendorName = Annotated[

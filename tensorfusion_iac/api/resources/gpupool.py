@@ -40,6 +40,7 @@ _TAKES_VALUES = Rule(
     "values",
     "values do not fit the operator",
     "at least one value for In and NotIn, none for Exists and DoesNotExist",
+    needs=("values",),
 )
 
 
@@ -83,6 +84,7 @@ class NodeRequirement(Model):
             "values",
             "operator Gt or Lt without its number",
             "values with one whole number",
+            needs=("values",),
         ),
     )
 
