@@ -41,6 +41,10 @@ class Unreadable:
         """As one line."""
         return f"{self.file}:{self.line}: {self.message}"
 
+    def record(self) -> dict[str, Any]:
+        """For `--output json`."""
+        return {"file": self.file, "line": self.line, "message": self.message}
+
 
 def read_files(names: Sequence[str]) -> tuple[list[Document], list[Unreadable]]:
     """The documents of all files, in order; empty documents are left out. Raises Failure for files that can't be opened."""

@@ -33,6 +33,11 @@ class Object:
         where = f"{self.namespace}/" if self.namespace else ""
         return f"{self.kind} {where}{self.name or '(no name)'}"
 
+    @property
+    def group(self) -> str:
+        """The API group; empty for the core group."""
+        return self.api_version.rpartition("/")[0]
+
     def line_of(self, path: Sequence[str | int]) -> int:
         """The line of a field, or of the nearest thing around it that is there; 0 in files without lines (JSON)."""
         value: Any = self.raw

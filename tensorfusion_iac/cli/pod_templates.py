@@ -11,6 +11,7 @@ from typing import Any
 
 from tensorfusion_iac.api.context import Owner
 from tensorfusion_iac.cli.objects import Object
+from tensorfusion_iac.cli.yaml_text import plain
 
 _PATHS = {"Pod": (), "PodTemplate": ("template",), "CronJob": ("spec", "jobTemplate", "spec", "template")}
 _USUAL = ("spec", "template")
@@ -45,6 +46,18 @@ def template_of(item: Object) -> Template | None:
     if not known and not _is_pod_template(value):
         return None
     return Template(path, value, _owner(item))
+
+
+def pod_of(item: Object, template: Template) -> Any:
+    """The pod as its owner would create it, as plain values: a template gets a kind, a namespace and a name to come."""
+    value = plain(template.pod)
+    if item.kind == "Pod" or not isinstance(value, dict):
+        return value
+    metadata = value.get("metadata")
+    if metadata is None or isinstance(metadata, dict):
+        place = {"namespace": item.namespace} if item.namespace else {}
+        metadata = {"generateName": f"{item.name or item.kind.lower()}-", **place, **(metadata or {})}
+    return {"apiVersion": "v1", "kind": "Pod", **value, "metadata": metadata}
 
 
 def _is_pod_template(value: Any) -> bool:

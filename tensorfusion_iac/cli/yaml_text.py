@@ -94,6 +94,13 @@ class SyntaxFault(Exception):  # noqa: N818 - a fault of the text
         super().__init__(line, message)
 
 
+def plain(value: Any) -> Any:
+    """The same value without the lines: plain dictionaries and lists, all of them new."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list) else value
+
+
 def read(content: bytes) -> Iterator[Document]:
     """The documents of a file. Raises SyntaxFault when it comes to what can't be read; what came before has been given."""
     text = _decode(content)
