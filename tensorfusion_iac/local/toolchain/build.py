@@ -51,9 +51,9 @@ def environment(inherited: Mapping[str, str]) -> dict[str, str]:
 def build(recipe: Recipe, go: Path, output: Path, log: Path, progress: Progress, period_s: float = HEARTBEAT_S) -> None:
     """Build the program into `output`, keeping Go's words in `log`. ToolError shows their end and what to do."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("w") as words:
-        words.write(f"{' '.join(command(recipe, go, output))}\n")
-        process = subprocess.Popen(
+    with (
+        log.open("w") as words,
+        subprocess.Popen(
             command(recipe, go, output),
             cwd=recipe.module,
             env=environment(os.environ),
@@ -63,7 +63,9 @@ def build(recipe: Recipe, go: Path, output: Path, log: Path, progress: Progress,
             text=True,
             errors="replace",
             start_new_session=True,  # so that an interrupt ends Go's compilers with it
-        )
+        ) as process,
+    ):
+        words.write(f"{' '.join(command(recipe, go, output))}\n")
         follower = _Follower(process.stdout, words)
         try:
             with heartbeat(progress, follower.describe, period_s):
@@ -72,7 +74,6 @@ def build(recipe: Recipe, go: Path, output: Path, log: Path, progress: Progress,
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
     if returncode != 0:
         raise ToolError(_failure(recipe, log, returncode))
 
