@@ -6,18 +6,15 @@ request is the limit, a missing memory limit is the memory request, and a missin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from tensorfusion_iac.api.annotations import below_request
-from tensorfusion_iac.api.fields import AMOUNTS
-from tensorfusion_iac.api.problem import Problem
-from tensorfusion_iac.api.quantity import format_bytes, format_decimal
+from tensorfusion_iac.api.fields import AMOUNTS, BY_KEY
+from tensorfusion_iac.api.levels import Isolation
+from tensorfusion_iac.api.merge import Merge
+from tensorfusion_iac.api.problem import literal
+from tensorfusion_iac.api.quantity import MIN_BARE_VRAM_BYTES
 from tensorfusion_iac.api.worker import Compute, Source, Unit
-
-Layers = Sequence[tuple[Source, Mapping[str, Any]]]
-_UNITS = ((Unit.TFLOPS, "tflops"), (Unit.PERCENT, "compute-percent"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,90 +33,93 @@ class Asked:
         return self.vram_request is None and (self.compute_request is None or self.compute_request.value == 0)
 
 
-def resolve_amounts(
-    layers: Layers,
-    dedicated: bool,
-    sources: dict[str, Source],
-    problems: list[Problem],
-    where: Callable[[str, Source | None], str],
-) -> Asked:
-    """The amounts by precedence of `layers`; notes each one's source, and a limit below its request."""
-    if dedicated:
-        _dedicated(layers, sources, problems)
+class _Given(NamedTuple):
+    """An amount and the annotation that means it: `key` without its side, such as `vram`."""
+
+    what: str
+    side: str
+    value: Any
+
+    @property
+    def key(self) -> str:
+        return f"{self.what}-{self.side}"
+
+    @property
+    def text(self) -> str:
+        return BY_KEY[self.key].write(self.value)
+
+
+def ask(merge: Merge, isolation: Isolation, template: str | None) -> Asked:
+    """The amounts by precedence; notes what contradicts itself, and a pod that asks for nothing and may not."""
+    if _takes_whole_cards(merge):
         return Asked(dedicated=True)
-    request, request_from = _compute(layers, "request", sources)
-    limit, limit_from = _compute(layers, "limit", sources)
-    vram_request, vram_request_from = _vram(layers, "vram-request", sources)
-    vram_limit, vram_limit_from = _vram(layers, "vram-limit", sources)
-    if request is None and limit is not None:
-        request = limit
-        sources[_key(limit, "request")] = Source.DERIVED
-    elif (
-        request is not None and limit is not None and limit_from is not request_from and _is_below(limit, request)
-    ):  # of one source, it was said there
-        found = below_request(_what(limit), format_decimal(limit.value), format_decimal(request.value))
-        problems.append(_at(found, where(found.field, limit_from)))
-    if vram_request is None and vram_limit is not None:
-        vram_request = vram_limit
-        sources["vram-request"] = Source.DERIVED
-    elif vram_limit is None and vram_request is not None:
+    compute_request, compute_limit = _pair(merge, "tflops", "compute-percent")
+    vram_request, vram_limit = _pair(merge, "vram")
+    if vram_limit is None and vram_request is not None:  # memory cannot be taken back
         vram_limit = vram_request
-        sources["vram-limit"] = Source.DERIVED
-    elif (
-        vram_request is not None
-        and vram_limit is not None
-        and vram_limit < vram_request
-        and vram_limit_from is not vram_request_from
-    ):
-        found = below_request("vram", format_bytes(vram_limit), format_bytes(vram_request))
-        problems.append(_at(found, where(found.field, vram_limit_from)))
-    return Asked(request, limit, vram_request, vram_limit)
+        merge.sources["vram-limit"] = Source.DERIVED
+    asked = Asked(_compute(compute_request), _compute(compute_limit), _bytes(vram_request), _bytes(vram_limit))
+    excused = isolation is Isolation.SHARED or (isolation is Isolation.PARTITIONED and template is not None)
+    if asked.nothing and not excused:
+        message = "{found}: give {vram-request}, {tflops-request} or {compute-percent-request}"
+        needs = (*AMOUNTS, "dedicated-gpu", "isolation", "partition-template")
+        merge.refuse("vram-request", "nothing asked for", "an amount of memory or compute", message, *needs)
+    if asked.vram_request is not None and asked.vram_request < MIN_BARE_VRAM_BYTES:
+        merge.warn("vram-request", f"{asked.vram_request} bytes", "1Mi", "{found} is less than {accepted}", "vram-limit")
+    return asked
 
 
-def _dedicated(layers: Layers, sources: Mapping[str, Source], problems: list[Problem]) -> None:
-    """Whole cards: a profile's amounts are replaced, an annotation's beside a profile's `dedicatedGPU` are a contradiction."""
-    annotated = next((layer for source, layer in layers if source is Source.ANNOTATION), {})
-    amounts = [key for key in AMOUNTS if key in annotated]
-    if sources.get("dedicated-gpu") is Source.PROFILE and amounts:
-        problems.append(
-            Problem(
-                amounts[0], "an amount", 'dedicated-gpu: "false"',
-                "{found} beside the profile's dedicatedGPU, which takes whole cards; set {accepted} to ask for a part",
-            )
-        )  # fmt: skip
+def _takes_whole_cards(merge: Merge) -> bool:
+    """Dedicated cards replace the amounts of lower sources. Amounts annotated by the pod replace a profile's `dedicatedGPU`."""
+    if not merge.pick("dedicated-gpu", False):
+        return False
+    amounts = [f"{{{key}}}" for key in AMOUNTS if key in merge.annotated]
+    if merge.sources["dedicated-gpu"] is Source.PROFILE and amounts:
+        message = f"{{found}} is not used, since the pod gives {', '.join(amounts)}: it asks for a part of a card"
+        merge.warn("dedicated-gpu", "true", "a whole card or an amount", message)
+        del merge.sources["dedicated-gpu"]
+        return False
+    if merge.pick("gpu-model") is None:
+        merge.refuse("dedicated-gpu", "true", "gpu-model", "{found} needs {gpu-model}: which cards to take", "gpu-model")
+    return True
 
 
-def _compute(layers: Layers, side: str, sources: dict[str, Source]) -> tuple[Compute | None, Source | None]:
-    for source, layer in layers:
-        for unit, what in _UNITS:
-            value = layer.get(f"{what}-{side}")
-            if value is not None:
-                sources[f"{what}-{side}"] = source
-                return Compute(unit, value), source
-    return None, None
+def _pair(merge: Merge, *kinds: str) -> tuple[_Given | None, _Given | None]:
+    """Request and limit of compute or memory; a missing request is the limit."""
+    request, limit = _first(merge, "request", kinds), _first(merge, "limit", kinds)
+    if request is None and limit is not None:
+        request = _Given(limit.what, "request", limit.value)
+        merge.sources[request.key] = Source.DERIVED
+    elif request is not None and limit is not None:
+        _judge_limit(merge, request, limit)
+    return request, limit
 
 
-def _vram(layers: Layers, key: str, sources: dict[str, Source]) -> tuple[int | None, Source | None]:
-    for source, layer in layers:
-        value = layer.get(key)
-        if value is not None:
-            sources[key] = source
-            return value, source
-    return None, None
+def _first(merge: Merge, side: str, kinds: tuple[str, ...]) -> _Given | None:
+    for source, layer in merge.layers:
+        for what in kinds:
+            key = f"{what}-{side}"
+            if key in layer:
+                merge.sources[key] = source
+                return _Given(what, side, layer[key])
+    return None
 
 
-def _is_below(limit: Compute, request: Compute) -> bool:
-    """Mixed units are judged per card, by the scheduler."""
-    return limit.unit is request.unit and limit.value < request.value
+def _judge_limit(merge: Merge, request: _Given, limit: _Given) -> None:
+    """A limit below its request. In two units, that is judged per card; of annotations and profiles, it has been said."""
+    if request.what != limit.what or limit.value >= request.value:
+        return
+    request_from, limit_from = merge.sources[request.key], merge.sources[limit.key]
+    if request_from is limit_from and request_from is not Source.QUOTA:
+        return
+    asked_at = f"{{{request.key}}}" if request_from is Source.ANNOTATION else literal(merge.where(request.key))
+    message = f"{{found}} is below {asked_at} {request.text}; give {{{limit.key}}} {{accepted}}"
+    merge.refuse(limit.key, limit.text, f"of at least {request.text}", message, request.key)
 
 
-def _what(compute: Compute) -> str:
-    return "tflops" if compute.unit is Unit.TFLOPS else "compute-percent"
+def _compute(given: _Given | None) -> Compute | None:
+    return None if given is None else Compute(Unit.TFLOPS if given.what == "tflops" else Unit.PERCENT, given.value)
 
 
-def _key(compute: Compute, side: str) -> str:
-    return f"{_what(compute)}-{side}"
-
-
-def _at(problem: Problem, field: str) -> Problem:
-    return Problem(field, problem.found, problem.accepted, problem.message)
+def _bytes(given: _Given | None) -> int | None:
+    return None if given is None else given.value

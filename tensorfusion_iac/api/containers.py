@@ -3,73 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from tensorfusion_iac.api.pod import Pod, Role
+from tensorfusion_iac.api.levels import Mode
+from tensorfusion_iac.api.merge import Merge
+from tensorfusion_iac.api.pod import Role
 from tensorfusion_iac.api.problem import Problem, quote
+from tensorfusion_iac.api.worker import Source
 
 
-def inject(pod: Pod, annotated: Mapping[str, Any], problems: list[Problem]) -> tuple[str, ...] | None:
-    """The injected containers in pod order, or None with a problem: the named ones, else those with GPUs in the split,
-    else the only container.
+def inject(merge: Merge) -> tuple[str, ...]:
+    """The injected containers in pod order: the named ones, else those with GPUs in the split, else the only container.
+
+    Empty, with a problem, if that cannot be told.
     """
-    every = pod.names(*Role)
-    if not every or not pod.names(Role.APP):
-        problems.append(Problem("spec.containers", "no container", "at least one container", "{found}; give {accepted}"))
-        return None
-    named: tuple[str, ...] | None = annotated.get("inject-container")
-    counts: Mapping[str, int] | None = annotated.get("container-gpu-count")
+    every, apps = merge.pod.names(*Role), merge.pod.names(Role.APP)
+    named: tuple[str, ...] | None = merge.annotated.get("inject-container")
+    split: Mapping[str, int] | None = merge.annotated.get("container-gpu-count")
+    merge.sources["inject-container"] = Source.DERIVED if named is None else Source.ANNOTATION
+    if not apps:
+        if not any(problem.field.startswith("spec") for problem in merge.pod.problems):
+            merge.problems.append(Problem("spec.containers", "no container", "at least one", "{found}; give {accepted}"))
+        return ()
     if named is not None:
         missing = [name for name in named if name not in every]
-        for name in missing:
-            problems.append(
-                Problem(
-                    "inject-container",
-                    quote(name),
-                    ", ".join(every),
-                    "{found} is not a container of the pod: {accepted}",
-                )
-            )
-        return None if missing else tuple(name for name in every if name in named)
-    if counts is not None:
-        return tuple(name for name in every if counts.get(name, 0) > 0)
-    apps = pod.names(Role.APP)
-    if len(apps) == 1:
-        return apps
-    message = "{found}, and none is named; give {accepted}"
-    accepted = f"inject-container with one or more of {', '.join(every)}"
-    problems.append(
-        Problem(
-            "inject-container",
-            f"{len(apps)} containers",
-            accepted,
-            message,
-            ("inject-container", "container-gpu-count"),
-        )
-    )
-    return None
+        if missing:
+            found = ", ".join(quote(name) for name in missing)
+            _refuse_unknown(merge, "inject-container", found, every)
+        return tuple(name for name in every if name in named)
+    if split is not None:
+        return tuple(name for name in every if split.get(name, 0) > 0)
+    if len(apps) > 1:
+        accepted = f"one or more of {', '.join(every)}"
+        message = "{found}, and none is named; give {inject-container} {accepted}"
+        merge.refuse("inject-container", f"{len(apps)} containers", accepted, message, "container-gpu-count")
+        return ()
+    return apps
 
 
-def split(
-    pod: Pod, annotated: Mapping[str, Any], injected: tuple[str, ...] | None, problems: list[Problem]
-) -> Mapping[str, int] | None:
+def split_gpus(merge: Merge, injected: tuple[str, ...], mode: Mode) -> Mapping[str, int] | None:
     """GPUs of each injected app container and native sidecar, in pod order; None if they share all of them."""
-    counts: Mapping[str, int] | None = annotated.get("container-gpu-count")
-    if counts is None:
+    split: Mapping[str, int] | None = merge.annotated.get("container-gpu-count")
+    if split is None:
         return None
-    able = pod.names(Role.SIDECAR, Role.APP)
-    plain = pod.names(Role.INIT)
-    named: tuple[str, ...] | None = annotated.get("inject-container")
-    for name, count in counts.items():
-        if name in plain:
-            message = "{found} is an init container, which sees all GPUs of the worker; name {accepted}"
-            problems.append(Problem("container-gpu-count", quote(name), "containers and native sidecars only", message))
-        elif name not in able:
-            message = "{found} is not a container of the pod: {accepted}"
-            problems.append(Problem("container-gpu-count", quote(name), ", ".join(able), message))
-        elif count > 0 and named is not None and name not in named:
-            message = "{found} has GPUs but is not in {inject-container}; {accepted}"
-            problems.append(Problem("container-gpu-count", quote(name), "add it there, or give it 0", message))
-    if injected is None:
-        return None
-    return {name: counts.get(name, 0) for name in able if name in injected}
+    merge.sources["container-gpu-count"] = Source.ANNOTATION
+    able = merge.pod.names(Role.SIDECAR, Role.APP)
+    _judge_names(merge, split, able)
+    if mode is Mode.REMOTE:
+        message = "{found} works with local GPUs only; set {is-local-gpu} to {accepted}, or leave it out"
+        merge.refuse("container-gpu-count", "a split of the GPUs", "true", message, "is-local-gpu")
+    return {name: split.get(name, 0) for name in able if name in injected}
+
+
+def _judge_names(merge: Merge, split: Mapping[str, int], able: tuple[str, ...]) -> None:
+    named = merge.annotated.get("inject-container")
+    plain = [quote(name) for name in split if name in merge.pod.names(Role.INIT)]
+    unknown = [quote(name) for name in split if name not in merge.pod.names(*Role)]
+    outside = [quote(name) for name in split if named is not None and split[name] > 0 and name in able and name not in named]
+    if plain:
+        message = "{found}: an init container sees all GPUs of the worker; name {accepted}"
+        merge.refuse("container-gpu-count", ", ".join(plain), "containers and native sidecars only", message)
+    if unknown and able:
+        _refuse_unknown(merge, "container-gpu-count", ", ".join(unknown), able)
+    if outside:
+        message = "{found}: has GPUs and is not in {inject-container}; {accepted}"
+        merge.refuse("container-gpu-count", ", ".join(outside), "add it there, or give it 0", message)
+
+
+def _refuse_unknown(merge: Merge, key: str, found: str, accepted: tuple[str, ...]) -> None:
+    merge.refuse(key, found, ", ".join(accepted), "{found}: not a container of the pod; its containers are {accepted}")

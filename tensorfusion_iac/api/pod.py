@@ -5,14 +5,15 @@ Anything may arrive here: half a pod, nulls, wrong types. What cannot be read be
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from tensorfusion_iac.api.names import ENABLED_LABEL
 from tensorfusion_iac.api.problem import Fault, Problem, quote
-from tensorfusion_iac.api.quantity import parse_quantity
+from tensorfusion_iac.api.quantity import from_number, parse_quantity
 
 NATIVE_GPU = "nvidia.com/gpu"
 _EMPTY: Mapping[str, Any] = {}
@@ -37,7 +38,11 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """What decisions read of a pod. `containers` are native sidecars and init containers, then containers, in pod order."""
+    """What decisions read of a pod. `containers` are native sidecars and init containers, then containers, in pod order.
+
+    `enabled` is the label's value, None if there is none. `illegible` are the problems that leave unknown whether the pod
+    is ours; `problems` are all of them.
+    """
 
     name: str
     enabled: str | None
@@ -45,16 +50,17 @@ class Pod:
     containers: tuple[Container, ...]
     priority_class: str | None
     problems: tuple[Problem, ...] = ()
+    illegible: tuple[Problem, ...] = ()
 
     def names(self, *roles: Role) -> tuple[str, ...]:
         """Names of the containers with one of the roles, in order."""
-        return tuple(container.name for container in self.containers if container.role in roles)
+        return tuple([container.name for container in self.containers if container.role in roles])
 
     def native_gpus(self, injected: Collection[str]) -> int:
         """Whole GPUs that the injected containers ask for natively: the most of any init container, or the sum of the
         sidecars and containers, whichever is more (SPEC §7).
         """
-        ours = [container for container in self.containers if container.name in injected]
+        ours = [container for container in self.containers if container.native_gpus and container.name in injected]
         together = sum(container.native_gpus for container in ours if container.role is not Role.INIT)
         return max([together, *(container.native_gpus for container in ours if container.role is Role.INIT)])
 
@@ -64,23 +70,36 @@ def read_pod(raw: object) -> Pod:
     problems: list[Problem] = []
     pod = _mapping(raw, "pod", problems)
     metadata = _mapping(pod.get("metadata"), "metadata", problems)
-    spec = _mapping(pod.get("spec"), "spec", problems)
     labels = _mapping(metadata.get("labels"), "metadata.labels", problems)
+    enabled = _enabled(labels, problems)
+    illegible = tuple(problems)
     annotations = _mapping(metadata.get("annotations"), "metadata.annotations", problems)
+    spec = _mapping(pod.get("spec"), "spec", problems)
     containers = [
         *_containers(spec.get("initContainers"), "spec.initContainers", problems),
         *_containers(spec.get("containers"), "spec.containers", problems),
     ]
-    enabled = labels.get(ENABLED_LABEL)
+    if len(containers) > 1:
+        problems += _same_names(containers)
     priority_class = spec.get("priorityClassName")
     return Pod(
         _pod_name(metadata),
-        enabled if enabled is None or isinstance(enabled, str) else str(enabled),
+        enabled,
         annotations,
         tuple(containers),
         priority_class if isinstance(priority_class, str) and priority_class else None,
         tuple(problems),
+        illegible,
     )
+
+
+def _enabled(labels: Mapping[str, Any], problems: list[Problem]) -> str | None:
+    value = labels.get(ENABLED_LABEL)
+    if value is None or isinstance(value, str):
+        return value
+    message = "{found} is not text; Kubernetes labels are {accepted}"
+    problems.append(Problem(f"metadata.labels.{ENABLED_LABEL}", quote(value), 'text, in quotes: "true"', message))
+    return None
 
 
 def _pod_name(metadata: Mapping[str, Any]) -> str:
@@ -98,13 +117,12 @@ def _mapping(value: object, where: str, problems: list[Problem]) -> Mapping[str,
     return _EMPTY
 
 
-def _containers(value: object, where: str, problems: list[Problem]) -> list[Container]:
+def _containers(value: object, where: str, problems: list[Problem]) -> Iterator[Container]:
     if value is None:
-        return []
-    if not isinstance(value, list):
+        return
+    if not isinstance(value, (list, tuple)):
         problems.append(Problem(where, quote(value), "a list of containers"))
-        return []
-    found = []
+        return
     for index, item in enumerate(value):
         name = item.get("name") if isinstance(item, Mapping) else None
         if not isinstance(name, str) or not name:
@@ -113,8 +131,14 @@ def _containers(value: object, where: str, problems: list[Problem]) -> list[Cont
         role = Role.APP
         if where == "spec.initContainers":
             role = Role.SIDECAR if item.get("restartPolicy") == "Always" else Role.INIT
-        found.append(Container(name, role, _native_gpus(item.get("resources"))))
-    return found
+        yield Container(name, role, _native_gpus(item.get("resources")))
+
+
+def _same_names(containers: list[Container]) -> Iterator[Problem]:
+    for name, times in Counter(container.name for container in containers).items():
+        if times > 1:
+            message = "{found} is the name of {accepted}"
+            yield Problem("spec.containers", quote(name), f"{times} containers; give each its own", message)
 
 
 def _native_gpus(resources: object) -> int:
@@ -125,9 +149,9 @@ def _native_gpus(resources: object) -> int:
         value = amounts.get(NATIVE_GPU) if isinstance(amounts, Mapping) else None
         if isinstance(value, (str, int)):
             try:
-                count = int(parse_quantity(str(value)))
+                count = int(parse_quantity(from_number(value)))
             except Fault:
-                continue
+                continue  # the API server refuses it; it is not for us to count
             if count > 0:
                 return count
     return 0

@@ -4,12 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensorfusion_iac.api.problem import Fault, quote
-from tensorfusion_iac.api.resources.gpupool import GPUPool, LabelSelector
+from tensorfusion_iac.api.context import UNJUDGED, Namespace, NotJudged
+from tensorfusion_iac.api.merge import Merge
+from tensorfusion_iac.api.problem import Fault, literal, quote
+from tensorfusion_iac.api.resources.gpupool import GPUPool, LabelRequirement, LabelSelector
+from tensorfusion_iac.api.worker import Source
+
+
+def take_pool(merge: Merge, namespace: Namespace | None, pools: Mapping[str, GPUPool] | NotJudged) -> str | None:
+    """The name of the pod's pool, whose defaults are taken from here on; None if that cannot be told."""
+    named: str | None = merge.pick("gpupool")
+    if pools is UNJUDGED or "gpupool" in merge.unknown_fields():
+        return named
+    try:
+        pool = choose_pool(named, pools)
+    except Fault as fault:
+        merge.refuse("gpupool", fault.found, fault.accepted, fault.message)
+        return named
+    merge.sources.setdefault("gpupool", Source.DEFAULT)
+    merge.use_pool(pool)
+    name = named or pool.metadata.name
+    if namespace is not None and namespace.labels is not None and not may_use(pool, namespace.labels):
+        message = f"{{found}} is not open to namespace {literal(namespace.name)}; {{accepted}}"
+        merge.refuse("gpupool", quote(name), "its spec.namespaceSelector says to which it is", message)
+    return name
 
 
 def choose_pool(named: str | None, pools: Mapping[str, GPUPool]) -> GPUPool:
-    """The pool named, else the default one. Raises Fault if there is none, or if two are the default."""
+    """The pool named, else the default one. Raises Fault if there is none, or if several are the default."""
     if named is not None:
         pool = pools.get(named)
         if pool is None:
@@ -19,7 +41,7 @@ def choose_pool(named: str | None, pools: Mapping[str, GPUPool]) -> GPUPool:
     if len(defaults) == 1:
         return pools[defaults[0]]
     if defaults:
-        message = "{found} are both marked as the default pool; name one, or {accepted}"
+        message = "{found} are all marked as the default pool; name one, or {accepted}"
         raise Fault(" and ".join(defaults), "leave one marked", message)
     raise Fault("no pool named and no default pool", f"one of the pools: {_list(pools)}", "{found}; give {accepted}")
 
@@ -32,19 +54,19 @@ def may_use(pool: GPUPool, labels: Mapping[str, str]) -> bool:
 
 def selects(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
     """Kubernetes' label selector: every label and every expression must hold; an empty selector selects everything."""
-    for key, wanted in (selector.match_labels or {}).items():
-        if labels.get(key) != wanted:
-            return False
-    for rule in selector.match_expressions or ():
-        value, values = labels.get(rule.key), rule.values or ()
-        if not {
-            "In": value is not None and value in values,
-            "NotIn": value is None or value not in values,
-            "Exists": value is not None,
-            "DoesNotExist": value is None,
-        }[rule.operator]:
-            return False
-    return True
+    wanted = (selector.match_labels or {}).items()
+    return all(labels.get(key) == value for key, value in wanted) and all(
+        _holds(rule, labels.get(rule.key)) for rule in selector.match_expressions or ()
+    )
+
+
+def _holds(rule: LabelRequirement, value: str | None) -> bool:
+    if rule.operator == "Exists":
+        return value is not None
+    if rule.operator == "DoesNotExist":
+        return value is None
+    listed = value in (rule.values or ())
+    return listed if rule.operator == "In" else not listed
 
 
 def _list(pools: Mapping[str, GPUPool]) -> str:

@@ -8,14 +8,16 @@ in a manifest is `vgpu.vram_limit` in a program.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
 
 Naming = Callable[[str], str]
 """Turns an annotation's short name (`vram-limit`) into what the reader of a door calls it."""
 
 _SLOT = re.compile(r"\{([a-z-]+)\}")
 _SHOWN = 120  # characters of a found value that a message repeats
+_SHOWN_BITS = 256  # and of a whole number: Python refuses to write a very long one in decimal
 
 
 def as_written(field: str) -> str:
@@ -24,13 +26,30 @@ def as_written(field: str) -> str:
 
 
 def quote(value: object) -> str:
-    """Show a found value: in double quotes, control characters escaped, cut after 120 characters."""
-    text = value if isinstance(value, str) else str(value)
-    if len(text) > _SHOWN:
-        text = text[:_SHOWN] + "..."
-    if not text.isprintable():
-        text = text.encode("unicode_escape").decode("ascii")
-    return f'"{text}"'
+    """Show a found value: text in double quotes, control characters escaped, cut after 120 characters; numbers, true, false
+    and null as JSON has them; of anything else, what it is.
+    """
+    if isinstance(value, str):
+        text = value if len(value) <= _SHOWN else value[:_SHOWN] + "..."
+        return f'"{text if text.isprintable() else text.encode("unicode_escape").decode("ascii")}"'
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, (float, Decimal)) or (isinstance(value, int) and value.bit_length() <= _SHOWN_BITS):
+        return str(value)
+    return _kind(value)
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, int):
+        return "a number of very many digits"
+    if isinstance(value, Mapping):
+        return "an object"
+    return "a list" if isinstance(value, (list, tuple)) else f"a value of type {type(value).__name__}"
+
+
+def literal(text: str) -> str:
+    """Text of a user for use inside a Problem's `message`: nothing in it can be taken for a slot."""
+    return text.replace("{", "(").replace("}", ")")
 
 
 class Fault(Exception):  # noqa: N818 - a fault of a value, not of the program
@@ -57,7 +76,8 @@ class Problem:
 
     `field` is an annotation's short name, or the full path of a field elsewhere. In `message`, `{found}` and `{accepted}`
     stand for those values and `{some-annotation}` for that annotation in the reader's own naming. `lacking` names the
-    fields whose absence is the problem, so that a caller who does not know them yet can set it aside.
+    annotations without which the problem is one (short names, none of them given): a caller who does not know yet whether
+    they are sets it aside.
     """
 
     field: str
@@ -76,6 +96,14 @@ class Problem:
             return self.accepted if name == "accepted" else naming(name)
 
         return _SLOT.sub(fill, self.message)
+
+    def renamed(self, naming: Naming) -> Problem:
+        """The same problem of an object whose fields are called by `naming` whoever the reader is (a profile's fields)."""
+
+        def name(slot: re.Match[str]) -> str:
+            return slot.group() if slot.group(1) in ("found", "accepted") else literal(naming(slot.group(1)))
+
+        return replace(self, field=naming(self.field), message=_SLOT.sub(name, self.message))
 
     def text(self, naming: Naming = as_written) -> str:
         """The field and the message, as one line."""

@@ -66,7 +66,7 @@ def parse_vram(text: str) -> int:
     if not 0 < size < MAX_VRAM_BYTES:
         raise Fault(quote(text), "bytes above 0 and below 10Ti", "{found} is not an amount of {accepted}")
     if size < MIN_BARE_VRAM_BYTES and text[-1] in "0123456789.":
-        accepted = f"a size with its unit, such as {_with_unit(size)}"
+        accepted = f"a size with its unit, such as {_with_unit(value)}"
         raise Fault(quote(text), accepted, "{found} is less than 1Mi, in bytes; give {accepted}")
     return size
 
@@ -92,9 +92,10 @@ def parse_percent_limit(text: str) -> Decimal:
     return value
 
 
-def _with_unit(number: int) -> str:
+def _with_unit(number: Decimal) -> str:
     """What a bare number of bytes was probably meant to be: GiB, or MiB if that were more than any card has."""
-    return f"{number}Gi" if number * 2**30 < MAX_VRAM_BYTES else f"{number}Mi ({format_decimal(Decimal(number) / 1024)}Gi)"
+    as_gib = f"{format_decimal(number)}Gi"
+    return as_gib if number * 2**30 < MAX_VRAM_BYTES else f"{format_decimal(number)}Mi or {format_decimal(number / 1024)}Gi"
 
 
 def _decimals(value: Decimal) -> int:
@@ -129,6 +130,6 @@ def from_number(value: object) -> str:
         return value
     if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
         number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
-        if number.is_finite() and number.adjusted() < MAX_LENGTH:
+        if number.is_finite() and abs(number.adjusted()) < MAX_LENGTH:
             return format_decimal(number)
     raise Fault(quote(value), _FORM)

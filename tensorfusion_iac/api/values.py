@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
+from decimal import Decimal
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import lru_cache
@@ -22,6 +24,7 @@ from tensorfusion_iac.api.vendors import Vendor, parse_vendor
 
 E = TypeVar("E", bound=StrEnum)
 
+_CONTAINER = "a container name (lower-case letters, digits and -, at most 63)"
 MAX_GPUS = 128
 MAX_INT32 = 2**31 - 1
 
@@ -31,10 +34,10 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h))+")
 _DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
-_UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_MAX_DURATION = timedelta(days=365)
+_UNIT_MS = {"h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
+_MAX_DURATION_MS = 365 * 24 * _UNIT_MS["h"]
 TEMPLATE = re.compile(r"[1-9]g\.[1-9][0-9]{0,2}gb(\+(me|gfx|me\.all))?|[1-9]g\.[1-9][0-9]{0,2}gb-me")
-MODEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._/+-]{0,61}[A-Za-z0-9._/+-])?")
+MODEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._/+()-]{0,61}[A-Za-z0-9._/+()-])?")
 
 
 def parse_bool(text: str) -> bool:
@@ -93,20 +96,21 @@ def split_list(text: str) -> list[str]:
     return items
 
 
-def _distinct(text: str, items: list[str]) -> list[str]:
-    twice = sorted({item for item in items if items.count(item) > 1})
-    if twice:
-        raise Fault(quote(text), "each once", "{found} names " + ", ".join(twice) + " more than once; give {accepted}")
-    return items
+def _each(items: list[str], good: Callable[[str], object], accepted: str) -> None:
+    """Raises Fault with every item that is not `good`, or else with those that stand there twice."""
+    bad = [item for item in dict.fromkeys(items) if not good(item)]
+    if bad:
+        raise Fault(", ".join(quote(item) for item in bad), accepted, "{found}: not {accepted}")
+    if len(set(items)) < len(items):
+        twice = [item for item, times in Counter(items).items() if times > 1]
+        raise Fault(", ".join(twice), "each once", "{found} stands in the list more than once; give {accepted}")
 
 
 @lru_cache(maxsize=1024)
 def parse_containers(text: str) -> tuple[str, ...]:
     """Container names, each once."""
-    names = _distinct(text, split_list(text))
-    for name in names:
-        if _LABEL.fullmatch(name) is None:
-            raise Fault(quote(name), "a container name (lower-case letters, digits and -, at most 63)")
+    names = split_list(text)
+    _each(names, _LABEL.fullmatch, _CONTAINER)
     return tuple(names)
 
 
@@ -114,17 +118,14 @@ def parse_containers(text: str) -> tuple[str, ...]:
 def parse_indices(text: str) -> tuple[int, ...]:
     """GPU device indices, each once, at most 128 of them."""
     items = split_list(text)
-    for item in items:
-        if _WHOLE.fullmatch(item) is None or int(item) > MAX_INT32:
-            raise Fault(
-                quote(text),
-                "a comma-separated list of whole numbers from 0",
-                "{found} has " + quote(item).replace("{", "(").replace("}", ")") + "; give {accepted}",
-            )
-    _distinct(text, items)
+    _each(items, _is_index, "device indices (whole numbers from 0)")
     if len(items) > MAX_GPUS:
         raise Fault(f"{len(items)} indices", f"at most {MAX_GPUS}")
     return tuple(int(item) for item in items)
+
+
+def _is_index(item: str) -> bool:
+    return _WHOLE.fullmatch(item) is not None and int(item) <= MAX_INT32
 
 
 def write_list(values: Iterable[object]) -> str:
@@ -135,11 +136,9 @@ def write_list(values: Iterable[object]) -> str:
 @lru_cache(maxsize=256)
 def parse_features(text: str) -> tuple[Feature, ...]:
     """Features to turn off, each once."""
-    known = {item.value: item for item in Feature}
-    names = _distinct(text, split_list(text))
-    for name in names:
-        if name not in known:
-            raise Fault(quote(name), ", ".join(known), "{found} is not one of {accepted}")
+    known: dict[str, Feature] = {item.value: item for item in Feature}
+    names = split_list(text)
+    _each(names, known.get, f"one of {', '.join(known)}")
     return tuple(known[name] for name in names)
 
 
@@ -164,9 +163,10 @@ def parse_vendor_name(text: str) -> Vendor:
     """A vendor, any case; MooreThreads is an alias of MThreads."""
     vendor = parse_vendor(text)
     if vendor is None:
-        close = get_close_matches(text.casefold(), [item.value.casefold() for item in Vendor], 1)
-        hint = next((f"; did you mean {item.value}?" for item in Vendor if close and item.value.casefold() == close[0]), "")
-        raise Fault(quote(text), ", ".join(item.value for item in Vendor), "{found} is not one of {accepted}" + hint)
+        spelled = {item.value.casefold(): item.value for item in Vendor}
+        close = get_close_matches(text[:32].casefold(), spelled, n=1)
+        hint = f"; did you mean {spelled[close[0]]}?" if close else ""
+        raise Fault(quote(text), ", ".join(Vendor), "{found} is not one of {accepted}" + hint)
     return vendor
 
 
@@ -193,17 +193,17 @@ def parse_duration(text: str) -> timedelta:
         return timedelta(0)
     if DURATION.fullmatch(text) is None or len(text) > 32:
         raise Fault(quote(text), "a duration such as 30m, 90s or 1h30m")
-    seconds = sum(float(number) * _UNIT_S[unit] for number, unit in _DURATION_PART.findall(text))
-    if seconds > _MAX_DURATION.total_seconds():
+    exact_ms = sum(Decimal(number) * _UNIT_MS[unit] for number, unit in _DURATION_PART.findall(text))
+    if exact_ms > _MAX_DURATION_MS:
         raise Fault(quote(text), "a duration of at most a year (8760h)")
-    return timedelta(milliseconds=round(seconds * 1000))
+    return timedelta(milliseconds=round(exact_ms))
 
 
 def write_duration(value: timedelta) -> str:
     """The text of a duration: whole hours, minutes, seconds and milliseconds (`1h30m`)."""
-    left_ms = round(value.total_seconds() * 1000)
+    left_ms = round(value / timedelta(milliseconds=1))
     parts = []
-    for unit, size_ms in (("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
+    for unit, size_ms in _UNIT_MS.items():
         count, left_ms = divmod(left_ms, size_ms)
         if count:
             parts.append(f"{count}{unit}")
@@ -213,29 +213,28 @@ def write_duration(value: timedelta) -> str:
 @lru_cache(maxsize=1024)
 def parse_container_counts(text: str) -> Mapping[str, int]:
     """A JSON object, container name -> whole number of GPUs (0..128), no name twice, at least one above 0."""
-
-    def pairs(items: list[tuple[str, object]]) -> dict[str, object]:
-        names = [name for name, _ in items]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise Fault(quote(twice), "each container once", "{found} is a key more than once; name {accepted}")
-        return dict(items)
-
     accepted = 'a JSON object of container names and whole numbers, such as {"trainer":3,"evaluator":1}'
     try:
-        counts = json.loads(text, object_pairs_hook=pairs)
+        counts = json.loads(text, object_pairs_hook=_distinct_keys)
     except (ValueError, RecursionError):
         raise Fault(quote(text), accepted) from None
     if not isinstance(counts, dict) or not counts:
         raise Fault(quote(text), accepted)
-    for name, count in counts.items():
-        if _LABEL.fullmatch(name) is None:
-            raise Fault(quote(name), "a container name (lower-case letters, digits and -, at most 63)")
-        if type(count) is not int or not 0 <= count <= MAX_GPUS:
-            raise Fault(quote(f"{name}: {json.dumps(count)}"), f"a whole number of GPUs from 0 to {MAX_GPUS}")
+    _each(list(counts), _LABEL.fullmatch, _CONTAINER)
+    bad = [f"{quote(count)} for {name}" for name, count in counts.items() if type(count) is not int or not 0 <= count <= MAX_GPUS]
+    if bad:
+        raise Fault(", ".join(bad), f"a whole number of GPUs from 0 to {MAX_GPUS}", "{found}: not {accepted}")
     if not 0 < sum(counts.values()) <= MAX_GPUS:
-        raise Fault(quote(text), f"from 1 to {MAX_GPUS} GPUs in all", "{found} is not {accepted}")
+        raise Fault(quote(text), f"from 1 to {MAX_GPUS} GPUs in all")
     return MappingProxyType(counts)
+
+
+def _distinct_keys(items: list[tuple[str, object]]) -> dict[str, object]:
+    twice = [name for name, times in Counter(name for name, _ in items).items() if times > 1]
+    if twice:
+        found = ", ".join(quote(name) for name in twice)
+        raise Fault(found, "each container once", "{found} is a key more than once; name {accepted}")
+    return dict(items)
 
 
 def write_container_counts(value: Mapping[str, int]) -> str:

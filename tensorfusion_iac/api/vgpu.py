@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
-from typing import Annotated, Any, Self
+from difflib import get_close_matches
+from typing import Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from tensorfusion_iac.api.annotations import (
     annotation_naming,
@@ -26,65 +27,59 @@ from tensorfusion_iac.api.problem import Fault, Problem, SpecProblems
 from tensorfusion_iac.api.vendors import Vendor
 from tensorfusion_iac.api.written import as_text
 
-
-def _read(key: str) -> BeforeValidator:
-    row = BY_KEY[key]
-
-    def read(value: object) -> Any:
-        if value is None:
-            return None
-        try:
-            return row.parse(as_text(key, value))
-        except Fault as fault:
-            raise PydanticCustomError("tensorfusion", "{text}", {"text": str(fault), "problem": fault.at(key)}) from None
-
-    return BeforeValidator(read)
+_KEYS = {row.argument: row.key for row in FIELDS}
 
 
 class VGPUSpec(BaseModel):
     """The user's annotations as values. None means: not annotated. Amounts are per vGPU worker per GPU device.
 
-    Raises pydantic's ValidationError with all problems; `problems_of` turns one into Problem values.
+    Takes what annotations take, as text or as Python values. Raises pydantic's ValidationError with every problem, each at
+    its argument; `problems_of` turns one into Problem values.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    tflops_request: Annotated[Decimal | None, _read("tflops-request")] = None
-    tflops_limit: Annotated[Decimal | None, _read("tflops-limit")] = None
-    vram_request: Annotated[int | None, _read("vram-request")] = None
-    vram_limit: Annotated[int | None, _read("vram-limit")] = None
-    compute_percent_request: Annotated[Decimal | None, _read("compute-percent-request")] = None
-    compute_percent_limit: Annotated[Decimal | None, _read("compute-percent-limit")] = None
-    inject_container: Annotated[tuple[str, ...] | None, _read("inject-container")] = None
-    qos: Annotated[QoS | None, _read("qos")] = None
-    is_local_gpu: Annotated[bool | None, _read("is-local-gpu")] = None
-    gpu_count: Annotated[int | None, _read("gpu-count")] = None
-    gpupool: Annotated[str | None, _read("gpupool")] = None
-    vendor: Annotated[Vendor | None, _read("vendor")] = None
-    gpu_model: Annotated[str | None, _read("gpu-model")] = None
-    dedicated_gpu: Annotated[bool | None, _read("dedicated-gpu")] = None
-    isolation: Annotated[Isolation | None, _read("isolation")] = None
-    gpu_indices: Annotated[tuple[int, ...] | None, _read("gpu-indices")] = None
-    container_gpu_count: Annotated[Mapping[str, int] | None, _read("container-gpu-count")] = None
-    workload: Annotated[str | None, _read("workload")] = None
-    workload_profile: Annotated[str | None, _read("workload-profile")] = None
-    enabled_replicas: Annotated[int | None, _read("enabled-replicas")] = None
-    autoscale: Annotated[bool | None, _read("autoscale")] = None
-    autoscale_target: Annotated[AutoscaleTarget | None, _read("autoscale-target")] = None
-    standalone_worker_mode: Annotated[bool | None, _read("standalone-worker-mode")] = None
-    disable_features: Annotated[tuple[Feature, ...] | None, _read("disable-features")] = None
-    partition_template: Annotated[str | None, _read("partition-template")] = None
-    eviction_protection: Annotated[timedelta | None, _read("eviction-protection")] = None
-    gang_min_members: Annotated[int | None, _read("gang-min-members")] = None
-    gang_timeout: Annotated[timedelta | None, _read("gang-timeout")] = None
+    tflops_request: Decimal | None = None
+    tflops_limit: Decimal | None = None
+    vram_request: int | None = None
+    vram_limit: int | None = None
+    compute_percent_request: Decimal | None = None
+    compute_percent_limit: Decimal | None = None
+    inject_container: tuple[str, ...] | None = None
+    qos: QoS | None = None
+    is_local_gpu: bool | None = None
+    gpu_count: int | None = None
+    gpupool: str | None = None
+    vendor: Vendor | None = None
+    gpu_model: str | None = None
+    dedicated_gpu: bool | None = None
+    isolation: Isolation | None = None
+    gpu_indices: tuple[int, ...] | None = None
+    container_gpu_count: dict[str, int] | None = None
+    workload: str | None = None
+    workload_profile: str | None = None
+    enabled_replicas: int | None = None
+    autoscale: bool | None = None
+    autoscale_target: AutoscaleTarget | None = None
+    standalone_worker_mode: bool | None = None
+    disable_features: tuple[Feature, ...] | None = None
+    partition_template: str | None = None
+    eviction_protection: timedelta | None = None
+    gang_min_members: int | None = None
+    gang_timeout: timedelta | None = None
 
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        found = one_source_problems(self.values())
-        if found:
-            text = "; ".join(problem.text() for problem in found)
-            raise PydanticCustomError("tensorfusion", "{text}", {"text": text, "problems": tuple(found)})
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, given: Any) -> Any:
+        """Read all arguments by the table, and hold them against each other, before pydantic sees any of them."""
+        if not isinstance(given, Mapping):
+            return given
+        values, problems = _read_arguments(given)
+        problems += one_source_problems(values)
+        if problems:
+            details = [_detail(problem, given) for problem in problems]
+            raise ValidationError.from_exception_data(cls.__name__, details)
+        return {BY_KEY[key].argument: value for key, value in values.items()}
 
     @classmethod
     def from_annotations(cls, annotations: Mapping[str, object]) -> VGPUSpec:
@@ -92,7 +87,7 @@ class VGPUSpec(BaseModel):
         parsed = parse_annotations(annotations)
         if parsed.problems:
             raise SpecProblems("annotations", parsed.problems, annotation_naming)
-        return cls.model_construct(**{BY_KEY[key].argument: value for key, value in parsed.values.items()})
+        return cls.model_construct(**{BY_KEY[key].argument: _plain(value) for key, value in parsed.values.items()})
 
     def values(self) -> dict[str, Any]:
         """What is given, by short annotation key."""
@@ -106,14 +101,43 @@ class VGPUSpec(BaseModel):
 
 def problems_of(error: ValidationError) -> list[Problem]:
     """The problems inside a ValidationError of VGPUSpec, by short annotation key."""
-    found: list[Problem] = []
-    for item in error.errors():
-        context = item.get("ctx", {})
-        if "problem" in context:
-            found.append(context["problem"])
-        elif "problems" in context:
-            found.extend(context["problems"])
-        else:
-            where = ".".join(str(part) for part in item["loc"])
-            found.append(Problem(where, "an unknown field", "see the list of annotations", "{found}; {accepted}"))
-    return found
+    return [
+        item["ctx"]["problem"] if "problem" in item.get("ctx", {}) else Problem("VGPUSpec", item["msg"], "arguments by name")
+        for item in error.errors()
+    ]
+
+
+def _read_arguments(given: Mapping[Any, object]) -> tuple[dict[str, Any], list[Problem]]:
+    values: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for argument, value in given.items():
+        key = _KEYS.get(argument)
+        if key is None:
+            problems.append(_unknown(str(argument)))
+        elif value is not None:
+            try:
+                values[key] = _plain(BY_KEY[key].parse(as_text(key, value)))
+            except Fault as fault:
+                problems.append(fault.at(key))
+    return values, problems
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _unknown(argument: str) -> Problem:
+    close = get_close_matches(argument[:63], _KEYS, n=1)
+    accepted = f"did you mean {close[0]}?" if close else "the arguments are the annotations' names in snake_case"
+    return Problem(argument, "an unknown argument", accepted, "{found}; {accepted}")
+
+
+def _detail(problem: Problem, given: Mapping[Any, object]) -> InitErrorDetails:
+    row = BY_KEY.get(problem.field)
+    argument = row.argument if row else problem.field
+    fault = PydanticCustomError("tensorfusion", "{text}", {"text": problem.sentence(_argument_naming), "problem": problem})
+    return InitErrorDetails(type=fault, loc=(argument,), input=given.get(argument))
+
+
+def _argument_naming(key: str) -> str:
+    return BY_KEY[key].argument if key in BY_KEY else key

@@ -14,7 +14,8 @@ from enum import StrEnum
 from typing import Any
 
 from tensorfusion_iac.api.levels import AutoscaleTarget, Feature, Isolation, Mode, QoS
-from tensorfusion_iac.api.quantity import format_decimal
+from tensorfusion_iac.api.problem import Fault
+from tensorfusion_iac.api.quantity import format_decimal, parse_quantity
 from tensorfusion_iac.api.vendors import Vendor
 
 RESOLVED_VERSION = 1
@@ -104,9 +105,10 @@ class WorkerSpec:
 
     @property
     def whole_card(self) -> bool:
-        """Whether each GPU is charged in full: dedicated, or shared without amounts."""
-        nothing = self.compute_request is None and self.vram_request_bytes is None
-        return self.dedicated or (self.isolation is Isolation.SHARED and nothing)
+        """Whether each GPU is charged in full: dedicated, or shared without amounts (a request of 0 asks for nothing)."""
+        asks_compute = self.compute_request is not None and self.compute_request.value > 0
+        asks = asks_compute or self.vram_request_bytes is not None
+        return self.dedicated or (self.isolation is Isolation.SHARED and not asks)
 
 
 def to_json(worker: WorkerSpec, sources: Mapping[str, Source]) -> dict[str, Any]:
@@ -124,9 +126,9 @@ def to_json(worker: WorkerSpec, sources: Mapping[str, Source]) -> dict[str, Any]
         "containers": list(worker.containers),
         "requests": _amounts(worker.compute_request, worker.vram_request_bytes),
         "limits": _amounts(worker.compute_limit, worker.vram_limit_bytes),
-        "containerGPUs": [[name, count] for name, count in worker.container_gpus.items()] if worker.container_gpus else None,
+        "containerGPUs": None if worker.container_gpus is None else [list(pair) for pair in worker.container_gpus.items()],
         "gpuModel": worker.gpu_model,
-        "gpuIndices": list(worker.gpu_indices) if worker.gpu_indices else None,
+        "gpuIndices": None if worker.gpu_indices is None else list(worker.gpu_indices),
         "dedicated": worker.dedicated or None,
         "partitionTemplate": worker.partition_template,
         "profile": {"name": worker.profile.name, "generation": worker.profile.generation} if worker.profile else None,
@@ -146,14 +148,14 @@ def canonical(document: Mapping[str, Any]) -> str:
 
 
 def from_json(text: str) -> WorkerSpec:
-    """Read the annotation `resolved` back. Raises ValueError if it is not one, or of a newer version."""
+    """Read the annotation `resolved` back. Raises ValueError if it is not one, or of another version."""
     try:
         document = json.loads(text)
         if not isinstance(document, dict) or document.get("version") != RESOLVED_VERSION:
             raise ValueError(f"not a worker spec of version {RESOLVED_VERSION}")
         return _worker(document)
-    except (KeyError, TypeError, AttributeError, ArithmeticError) as error:
-        raise ValueError(f"not a worker spec: {error}") from error
+    except (KeyError, TypeError, AttributeError, ArithmeticError, RecursionError, Fault) as error:
+        raise ValueError(f"not a worker spec: {type(error).__name__} {error}") from error
 
 
 def _worker(document: Mapping[str, Any]) -> WorkerSpec:
@@ -162,29 +164,29 @@ def _worker(document: Mapping[str, Any]) -> WorkerSpec:
     autoscale, indices = document.get("autoscale"), document.get("gpuIndices")
     return WorkerSpec(
         mode=Mode(document["mode"]),
-        pool=document.get("pool"),
-        workload=document["workload"],
+        pool=_text_or_none(document.get("pool")),
+        workload=_text(document["workload"]),
         qos=QoS(document["qos"]),
-        priority_class=document["priorityClass"],
+        priority_class=_text(document["priorityClass"]),
         isolation=Isolation(document["isolation"]),
         vendor=Vendor(document["vendor"]),
-        gpu_count=int(document["gpuCount"]),
-        containers=tuple(document["containers"]),
+        gpu_count=_whole(document["gpuCount"]),
+        containers=tuple(_text(name) for name in _list(document["containers"])),
         compute_request=_compute(requests),
         compute_limit=_compute(limits),
-        vram_request_bytes=requests.get("vram"),
-        vram_limit_bytes=limits.get("vram"),
-        container_gpus={name: int(count) for name, count in split} if split else None,
-        gpu_model=document.get("gpuModel"),
-        gpu_indices=tuple(indices) if indices else None,
-        dedicated=bool(document.get("dedicated")),
-        partition_template=document.get("partitionTemplate"),
-        profile=ProfileRef(profile["name"], int(profile["generation"])) if profile else None,
-        enabled_replicas=document.get("enabledReplicas"),
-        autoscale=AutoscaleTarget(autoscale) if autoscale else None,
-        disable_features=tuple(Feature(name) for name in document.get("disableFeatures", ())),
+        vram_request_bytes=_whole_or_none(requests.get("vram")),
+        vram_limit_bytes=_whole_or_none(limits.get("vram")),
+        container_gpus=None if split is None else {_text(name): _whole(count) for name, count in _list(split)},
+        gpu_model=_text_or_none(document.get("gpuModel")),
+        gpu_indices=None if indices is None else tuple(_whole(index) for index in _list(indices)),
+        dedicated=document.get("dedicated") is True,
+        partition_template=_text_or_none(document.get("partitionTemplate")),
+        profile=None if profile is None else ProfileRef(_text(profile["name"]), _whole(profile["generation"])),
+        enabled_replicas=_whole_or_none(document.get("enabledReplicas")),
+        autoscale=None if autoscale is None else AutoscaleTarget(autoscale),
+        disable_features=tuple(Feature(name) for name in _list(document.get("disableFeatures", []))),
         eviction_protection=_timedelta(document.get("evictionProtectionSeconds")),
-        gang=Gang(int(gang["minMembers"]), _timedelta(gang.get("timeoutSeconds"))) if gang else None,
+        gang=None if gang is None else Gang(_whole(gang["minMembers"]), _timedelta(gang.get("timeoutSeconds"))),
     )
 
 
@@ -200,8 +202,34 @@ def _amounts(compute: Compute | None, vram_bytes: int | None) -> dict[str, Any] 
 def _compute(amounts: Mapping[str, Any]) -> Compute | None:
     for unit in Unit:
         if unit.value in amounts:
-            return Compute(unit, Decimal(amounts[unit.value]))
+            return Compute(unit, parse_quantity(_text(amounts[unit.value])))
     return None
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not text")
+    return value
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is not a whole number")
+    return value
+
+
+def _list(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is not a list")
+    return value
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _whole_or_none(value: object) -> int | None:
+    return None if value is None else _whole(value)
 
 
 def _seconds(value: timedelta | None) -> float | int | None:

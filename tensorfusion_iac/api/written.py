@@ -18,6 +18,7 @@ from tensorfusion_iac.api.values import write_duration
 _BOOLS = {"is-local-gpu", "dedicated-gpu", "autoscale", "standalone-worker-mode"}
 _LISTS = {"inject-container", "gpu-indices", "disable-features"}
 _DURATIONS = {"eviction-protection", "gang-timeout"}
+_SPLITS = {"container-gpu-count"}
 _NUMBERS = {
     "tflops-request", "tflops-limit", "vram-request", "vram-limit", "compute-percent-request", "compute-percent-limit",
     "gpu-count", "enabled-replicas", "gang-min-members", "gpu-indices",
@@ -29,31 +30,41 @@ def as_text(key: str, value: object) -> str:
 
     Text stays as it is. Raises Fault for a value of a kind that this annotation does not take.
     """
-    if isinstance(value, Enum):
-        return as_text(key, value.value)
+    if key in _LISTS and isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray)):
+        return ",".join(_item(key, item) for item in value)
+    if key in _SPLITS and isinstance(value, Mapping):
+        return _split(value)
+    return _scalar(key, value)
+
+
+def _scalar(key: str, value: object) -> str:
+    value = value.value if isinstance(value, Enum) else value
     if isinstance(value, str):
         return value
-    if isinstance(value, bool):
-        if key in _BOOLS:
-            return "true" if value else "false"
-        raise Fault(quote(value), "a boolean", "{found} is {accepted}, which this argument does not take")
-    if key in _NUMBERS and isinstance(value, (int, float, Decimal)):
-        return from_number(int(value) if isinstance(value, float) and value.is_integer() else value)
-    if key in _DURATIONS and isinstance(value, timedelta):
+    if isinstance(value, bool) and key in _BOOLS:
+        return "true" if value else "false"
+    if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) and key in _NUMBERS:
+        return from_number(value)
+    if isinstance(value, timedelta) and key in _DURATIONS:
+        if value < timedelta(0):
+            raise Fault(f"{value.total_seconds():g}s", "a duration from 0")
         return write_duration(value)
-    if key == "container-gpu-count" and isinstance(value, Mapping):
-        return _counts(value)
-    if key in _LISTS and isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
-        return ",".join(as_text(key, item) for item in value)
-    raise Fault(f"{quote(value)} ({type(value).__name__})", _kinds(key))
+    raise Fault(quote(value), _kinds(key), "{found} is not taken here; give {accepted}")
 
 
-def _counts(value: Mapping[object, object]) -> str:
+def _item(key: str, item: object) -> str:
+    text = _scalar(key, item)
+    if "," in text:
+        raise Fault(quote(text), "each item by itself", "{found} is one item with a comma in it; give {accepted}")
+    return text
+
+
+def _split(value: Mapping[object, object]) -> str:
     counts = {str(name): int(n) if isinstance(n, float) and n.is_integer() else n for name, n in value.items()}
     try:
         return json.dumps(counts, separators=(",", ":"))
-    except (TypeError, ValueError):
-        raise Fault(quote(value), "a mapping of container names to whole numbers") from None
+    except (TypeError, ValueError, RecursionError):
+        raise Fault("a mapping with values that are no numbers", "container names and whole numbers") from None
 
 
 def _kinds(key: str) -> str:
@@ -63,6 +74,6 @@ def _kinds(key: str) -> str:
         return "a list or comma-separated text"
     if key in _DURATIONS:
         return "a timedelta or text such as 30m"
-    if key == "container-gpu-count":
+    if key in _SPLITS:
         return "a mapping of container names to whole numbers"
     return "a number or text" if key in _NUMBERS else "text"

@@ -1,0 +1,121 @@
+"""Which kind of card, how it is kept apart, and how many: vendor, model, isolation, MIG profile, count (SPEC §2, §6, §7).
+
+What no catalogued card can give is warned of and not refused: a cluster may have cards that the catalogue does not know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensorfusion_iac.api.annotations import template_needs_partitions, too_few_indices
+from tensorfusion_iac.api.catalogue import find, mig_template, nearest
+from tensorfusion_iac.api.levels import Isolation
+from tensorfusion_iac.api.merge import Merge
+from tensorfusion_iac.api.problem import quote
+from tensorfusion_iac.api.quantity import format_bytes
+from tensorfusion_iac.api.values import MAX_GPUS
+from tensorfusion_iac.api.vendors import Vendor
+from tensorfusion_iac.api.worker import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """The kind of card that a worker asks for."""
+
+    vendor: Vendor
+    model: str | None
+    isolation: Isolation
+    template: str | None
+
+
+def choose_card(merge: Merge) -> Card:
+    """Vendor, model, isolation and MIG profile, by precedence."""
+    isolation: Isolation = merge.pick("isolation", Isolation.SOFT)
+    card = Card(merge.pick("vendor", Vendor.NVIDIA), merge.pick("gpu-model"), isolation, _template(merge, isolation))
+    if card.model is not None:
+        _warn_of_model(merge, card, card.model)
+    return card
+
+
+def choose_count(merge: Merge, injected: tuple[str, ...]) -> tuple[int, tuple[int, ...] | None]:
+    """How many GPUs each worker has, and which device indices it may have (None: any)."""
+    indices: tuple[int, ...] | None = merge.pick("gpu-indices")
+    count, source = _count(merge, indices, injected)
+    merge.sources["gpu-count"] = source
+    split_says = source is Source.DERIVED and "container-gpu-count" in merge.annotated
+    if indices is not None and len(indices) < count and not _of_one_source(merge, source, split_says):
+        problem = too_few_indices(len(indices), count)
+        needs = () if split_says else ("gpu-count", "container-gpu-count")
+        merge.refuse(problem.field, problem.found, problem.accepted, problem.message, *needs)
+    return count, indices
+
+
+def warn_of_size(merge: Merge, model: str | None, vram_request_bytes: int | None) -> None:
+    """Warn of a memory request that no card of the model can hold."""
+    cards = find(model) if model is not None else ()
+    largest_bytes = max((card.nominal_vram_bytes for card in cards), default=None)
+    if vram_request_bytes is not None and largest_bytes is not None and vram_request_bytes > largest_bytes:
+        message = f"{{found}} fits no {model}, which has {{accepted}}; the pod waits"
+        found, accepted = format_bytes(vram_request_bytes), format_bytes(largest_bytes)
+        merge.warn("vram-request", found, accepted, message, "vram-limit", "gpu-model")
+
+
+def _of_one_source(merge: Merge, count_from: Source, split_says: bool) -> bool:
+    """Whether indices and count stand in one source, where they have been held against each other already."""
+    return merge.sources["gpu-indices"] is (Source.ANNOTATION if split_says else count_from)
+
+
+def _count(merge: Merge, indices: tuple[int, ...] | None, injected: tuple[str, ...]) -> tuple[int, Source]:
+    split = merge.annotated.get("container-gpu-count")
+    if split is not None and "gpu-count" not in merge.annotated:
+        return sum(split.values()), Source.DERIVED
+    count: int | None = merge.pick("gpu-count")
+    if count is not None:
+        return count, merge.sources["gpu-count"]
+    if indices is not None:
+        message = "{found}, and nothing says how many GPUs: one for each is taken; to choose among them, give {gpu-count}"
+        found = f"{len(indices)} {'index' if len(indices) == 1 else 'indices'}"
+        merge.warn("gpu-indices", found, "gpu-count", message, "gpu-count", "container-gpu-count")
+        return len(indices), Source.DERIVED
+    native = merge.pod.native_gpus(injected)
+    if native > MAX_GPUS:
+        message = "{found} asked for natively by the injected containers; give {accepted}"
+        merge.refuse("gpu-count", f"{native} GPUs", f"at most {MAX_GPUS}", message, "container-gpu-count", "gpu-indices")
+    return (native, Source.POD) if native else (1, Source.DEFAULT)
+
+
+def _template(merge: Merge, isolation: Isolation) -> str | None:
+    """The MIG profile. A profile's is passed over where the pod is not partitioned; an annotated one is then a problem."""
+    template: str | None = merge.pick("partition-template")
+    if template is None or isolation is Isolation.PARTITIONED:
+        return template
+    source, problem = merge.sources["partition-template"], template_needs_partitions(template, isolation)
+    if source is Source.ANNOTATION and merge.sources["isolation"] is not Source.ANNOTATION:
+        merge.refuse(problem.field, problem.found, problem.accepted, problem.message, "isolation")
+    elif source is Source.PROFILE and merge.sources["isolation"] is not Source.PROFILE:
+        message = f"{{found}} is not used: {{isolation}} is {isolation.value}, not partitioned"
+        merge.warn(problem.field, problem.found, problem.accepted, message, "isolation")
+    del merge.sources["partition-template"]
+    return None
+
+
+def _warn_of_model(merge: Merge, card: Card, model: str) -> None:
+    known = find(model)
+    if not known:
+        close = nearest(model)
+        hint = f"did you mean {close}?" if close else "`tensorfusion models` lists what is"
+        message = "{found} is not in the catalogue; the pod waits until a node has it; {accepted}"
+        merge.warn("gpu-model", quote(model), hint, message)
+        return
+    if all(each.vendor is not card.vendor for each in known):
+        makers = ", ".join(dict.fromkeys(each.vendor.value for each in known))
+        message = f"{{found}} is made by {makers}, and {{vendor}} is {card.vendor.value}; the pod waits; give {{accepted}}"
+        merge.warn("gpu-model", quote(model), f"vendor {makers}", message, "vendor")
+    if card.isolation is not Isolation.PARTITIONED:
+        return
+    if all(each.mig is None for each in known):
+        message = f"no {model} can be {{found}}; the pod waits; give {{accepted}}"
+        merge.warn("isolation", "partitioned", "another isolation or model", message, "gpu-model")
+    elif card.template is not None and not any(mig_template(each, card.template) for each in known):
+        message = f"no {model} has {{found}}; the pod waits; give {{accepted}}"
+        merge.warn("partition-template", quote(card.template), "another profile or model", message, "gpu-model")

@@ -1,0 +1,158 @@
+"""One resolution in progress: every source of a field by precedence, and the problems and warnings so far (SPEC §3).
+
+Per field: annotation, then profile, then the namespace quota's defaults, then pool, then the built-in default. A source may
+exist and not be at hand; `unknown_fields` tells what it might have said, so that nothing is refused that depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tensorfusion_iac.api.annotations import Parsed, one_source_problems
+from tensorfusion_iac.api.context import UNJUDGED, NotJudged
+from tensorfusion_iac.api.fields import AMOUNTS, BY_KEY, FIELDS
+from tensorfusion_iac.api.pod import Pod
+from tensorfusion_iac.api.problem import Problem, quote
+from tensorfusion_iac.api.resources.gpupool import GPUPool
+from tensorfusion_iac.api.resources.quota import GPUResourceQuota
+from tensorfusion_iac.api.resources.workload import WorkloadProfile
+from tensorfusion_iac.api.worker import Source
+
+PROFILE_FIELDS: Final = frozenset(row.key for row in FIELDS if row.profile)
+"""Short keys of what a WorkloadProfile can give."""
+
+POOL_FIELDS: Final[Mapping[str, str]] = {
+    "is-local-gpu": "spec.defaultUsingLocalGPU",
+    "qos": "spec.qosConfig.defaultQoS",
+    "vendor": "spec.nodeManagerConfig.defaultVendor",
+    "isolation": "spec.nodeManagerConfig.defaultIsolationMode",
+}
+"""Short keys of what a GPUPool can give, and where it does."""
+
+_SAME: Final[Mapping[str, tuple[str, str]]] = {
+    key: (f"tflops-{side}", f"compute-percent-{side}")
+    for side in ("request", "limit")
+    for key in (f"tflops-{side}", f"compute-percent-{side}")
+}
+"""Compute is one field per side: either key gives it."""
+
+
+def set_aside(problems: Iterable[Problem], unknown: Collection[str]) -> tuple[Problem, ...]:
+    """The problems that hold whatever the fields in `unknown` (short keys) turn out to be; each once.
+
+    What an unknown `workload-profile` or `gpupool` could give is unknown too.
+    """
+    fields = set(unknown)
+    if "workload-profile" in fields:
+        fields |= PROFILE_FIELDS
+    if "gpupool" in fields:
+        fields |= POOL_FIELDS.keys()
+    return tuple(dict.fromkeys(problem for problem in problems if fields.isdisjoint(problem.lacking)))
+
+
+@dataclass(slots=True)
+class Merge:
+    """The sources, and what has been found so far.
+
+    `profile` and `quota` are None where there is none, and UNJUDGED where there is one that cannot be read; so is `pool`,
+    as long as it is not chosen. `broken` are the annotations that have a problem of their own.
+    """
+
+    pod: Pod
+    annotated: Mapping[str, Any]
+    broken: frozenset[str]
+    profile: WorkloadProfile | NotJudged | None
+    quota: GPUResourceQuota | NotJudged | None
+    pool: GPUPool | NotJudged = UNJUDGED
+    layers: list[tuple[Source, Mapping[str, Any]]] = field(default_factory=list)
+    sources: dict[str, Source] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+    def pick(self, key: str, default: Any = None) -> Any:
+        """The value of `key` by precedence; its source is noted."""
+        for source, layer in self.layers:
+            if key in layer:
+                self.sources[key] = source
+                return layer[key]
+        if default is not None:
+            self.sources[key] = Source.DEFAULT
+        return default
+
+    def use_pool(self, pool: GPUPool) -> None:
+        """Take the defaults of the pool that was chosen."""
+        self.pool = pool
+        self.layers.append((Source.POOL, pool.layer()))
+
+    def refuse(self, key: str, found: str, accepted: str, message: str, *needs: str) -> None:
+        """Note a problem of the value of `key`, wherever that came from; `needs` are other fields that it rests on."""
+        self.problems.append(self._problem(key, found, accepted, message, needs))
+
+    def warn(self, key: str, found: str, accepted: str, message: str, *needs: str) -> None:
+        """Note something suspicious that refuses nothing."""
+        self.warnings.append(self._problem(key, found, accepted, message, needs))
+
+    def where(self, key: str, source: Source | None = None) -> str:
+        """What the value of `key` is called where it came from: an annotation's short key, or an object and a path."""
+        source = source or self.sources.get(key)
+        row = BY_KEY.get(key)
+        path = (row and row.profile) or key
+        if source is Source.PROFILE and isinstance(self.profile, WorkloadProfile):
+            return f"WorkloadProfile {self.profile.metadata.name} spec.{path}"
+        if source is Source.QUOTA and isinstance(self.quota, GPUResourceQuota):
+            inside = path.replace("resources.requests", "defaultRequests").replace("resources.limits", "defaultLimits")
+            return f"GPUResourceQuota {self.quota.metadata.name} spec.single.{inside}"
+        if source is Source.POOL and isinstance(self.pool, GPUPool):
+            return f"GPUPool {self.pool.metadata.name} {POOL_FIELDS[key]}"
+        return key
+
+    def unknown_fields(self) -> set[str]:
+        """Short keys of the fields that a broken annotation, or a source not at hand, may give another value."""
+        unknown = set(self.broken)
+        above = {key for key, source in self.sources.items() if source in (Source.ANNOTATION, Source.PROFILE)}
+        if self.profile is UNJUDGED:
+            unknown |= {key for key in PROFILE_FIELDS if not self._annotated(key)}
+        if self.quota is UNJUDGED:
+            unknown |= {key for key in AMOUNTS if above.isdisjoint(_SAME.get(key, (key,)))}
+        if self.pool is UNJUDGED:
+            unknown |= POOL_FIELDS.keys() - above
+        return unknown
+
+    def _problem(self, key: str, found: str, accepted: str, message: str, needs: Iterable[str]) -> Problem:
+        fields = (same for name in (key, *needs) if not self._annotated(name) for same in _SAME.get(name, (name,)))
+        return Problem(self.where(key), found, accepted, message, tuple(dict.fromkeys(fields)))
+
+    def _annotated(self, key: str) -> bool:
+        return any(same in self.annotated for same in _SAME.get(key, (key,)))
+
+
+def begin(
+    pod: Pod,
+    parsed: Parsed,
+    profile: WorkloadProfile | NotJudged | None,
+    quota: GPUResourceQuota | NotJudged | None,
+) -> Merge:
+    """Put the sources of one pod in order; see `resolve` for the arguments. The pool comes later: it is one of the fields."""
+    name: str | None = parsed.values.get("workload-profile")
+    broken = frozenset(problem.field for problem in parsed.problems)
+    seen = profile if name is not None else (UNJUDGED if "workload-profile" in broken else None)
+    merge = Merge(pod, parsed.values, broken, UNJUDGED if name is not None and profile is None else seen, quota)
+    merge.problems += [*pod.problems, *parsed.problems]
+    merge.warnings += parsed.warnings
+    merge.layers.append((Source.ANNOTATION, parsed.values))
+    if name is not None:
+        merge.sources["workload-profile"] = Source.ANNOTATION
+        if profile is None:
+            message = "{found} does not exist in the pod's namespace; {accepted}"
+            merge.refuse("workload-profile", quote(name), "create it there, or name another WorkloadProfile", message)
+    if isinstance(merge.profile, WorkloadProfile):
+        layer = merge.profile.spec.layer()
+        merge.layers.append((Source.PROFILE, layer))
+        merge.problems += [
+            problem.renamed(lambda key: merge.where(key, Source.PROFILE)) for problem in one_source_problems(layer)
+        ]
+    if isinstance(quota, GPUResourceQuota):
+        merge.layers.append((Source.QUOTA, quota.layer()))
+    return merge
