@@ -28,6 +28,7 @@ from tensorfusion_iac.api import (
     NotJudged,
     Problem,
     Resolution,
+    Source,
     WorkerSpec,
     WorkloadProfile,
     key,
@@ -130,40 +131,45 @@ class _Context:
 
 
 def _resolve_again(pod: Mapping[str, Any], context: _Context) -> Resolution | None:
-    """The resolution of a pod that was mutated before: its native GPU requests, which are gone, are in `resolved`.
+    """The resolution of a pod that was mutated before: its native GPU requests are gone, and another webhook may have added
+    containers since, but `resolved` tells what there was.
 
-    None unless that annotation says, byte for byte, what it would say with these requests: then it is the user's.
+    None unless that annotation says, byte for byte, what it would say of such a pod: then it is not ours.
     """
     metadata = pod.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     text = annotations.get(RESOLVED) if isinstance(annotations, Mapping) else None
-    if not isinstance(text, str) or '"gpu-count":"pod"' not in text:
+    if not isinstance(text, str):
         return None
     try:
         said = json.loads(text)
-        count, name = said["gpuCount"], said["containers"][0]
-    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+        sources, count, injected = said["sources"], said["gpuCount"], said["containers"]
+        native = count if sources["gpu-count"] == Source.POD else 0
+        alone = sources["inject-container"] == Source.DERIVED and "containerGPUs" not in said
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    if type(count) is not int or not 1 <= count <= MAX_GPUS:
+    if type(native) is not int or not 0 <= native <= MAX_GPUS or not isinstance(injected, list) or not injected:
         return None
-    resolution = context.resolve(_with_native(pod, name, count))
+    resolution = context.resolve(_as_first_seen(pod, injected, native, alone))
     return resolution if resolution.worker is not None and resolution.resolved() == text else None
 
 
-def _with_native(pod: Mapping[str, Any], name: object, count: int) -> Mapping[str, Any]:
-    """The pod, with a container of this name asking for `count` whole GPUs."""
+def _as_first_seen(pod: Mapping[str, Any], injected: list[object], native: int, alone: bool) -> Mapping[str, Any]:
+    """The pod with `native` whole GPUs asked for by its first injected container, which is its only one if it was `alone`."""
     spec = pod.get("spec")
     if not isinstance(spec, Mapping):
         return pod
     restored = dict(spec)
     for group in ("initContainers", "containers"):
-        if isinstance(spec.get(group), list):
-            restored[group] = [
-                {**item, "resources": {"limits": {NATIVE_GPU: str(count)}}}
-                if isinstance(item, Mapping) and item.get("name") == name
-                else item
-                for item in spec[group]
-            ]
+        if not isinstance(spec.get(group), list):
+            continue
+        items = [item for item in spec[group] if isinstance(item, Mapping)]
+        if alone and group == "containers":
+            items = [item for item in items if item.get("name") in injected]
+        if native:
+            asking = {"resources": {"limits": {NATIVE_GPU: str(native)}}}
+            items = [{**item, **asking} if item.get("name") == injected[0] else item for item in items]
+        restored[group] = items
     return {**pod, "spec": restored}
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -20,7 +19,7 @@ def diff(before: Any, after: Any, path: str = "") -> list[Operation]:
     """The operations that turn `before` into `after`; none if they are equal. `apply(before, diff(before, after)) == after`."""
     if before is after or (type(before) is type(after) and before == after):
         return []
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
+    if isinstance(before, dict) and isinstance(after, dict):
         return _diff_members(before, after, path)
     if isinstance(before, list) and isinstance(after, list):
         return _diff_items(before, after, path)
@@ -29,13 +28,13 @@ def diff(before: Any, after: Any, path: str = "") -> list[Operation]:
 
 def apply(document: Any, operations: Iterable[Operation]) -> Any:
     """A copy of `document` with the operations applied in order. Raises ValueError for one that does not fit it."""
-    result = deepcopy(document)
+    result = _copy(document)
     for operation in operations:
         op, path = operation["op"], operation["path"]
         if op not in ("add", "remove", "replace"):
             raise ValueError(f"operation {op} is not add, remove or replace")
         if path == "":
-            result = deepcopy(operation["value"])
+            result = _copy(operation["value"])
             continue
         parent, last = _parent(result, path)
         try:
@@ -46,7 +45,7 @@ def apply(document: Any, operations: Iterable[Operation]) -> Any:
             elif op == "replace" and last not in parent:
                 raise KeyError(last)
             else:
-                parent[last] = deepcopy(operation["value"])
+                parent[last] = _copy(operation["value"])
         except (KeyError, IndexError, TypeError) as error:
             raise ValueError(f"{op} {path}: no such place") from error
     return result
@@ -59,6 +58,13 @@ def pointer(*parts: str | int) -> str:
 
 def _escape(part: str) -> str:
     return part.replace("~", "~0").replace("/", "~1") if "~" in part or "/" in part else part
+
+
+def _copy(value: Any) -> Any:
+    """A copy in which nothing is shared, as it would be after a way through JSON (YAML anchors and `deepcopy` share)."""
+    if isinstance(value, dict):
+        return {key: _copy(item) for key, item in value.items()}
+    return [_copy(item) for item in value] if isinstance(value, list) else value
 
 
 def _diff_members(before: Mapping[str, Any], after: Mapping[str, Any], path: str) -> list[Operation]:
@@ -115,7 +121,7 @@ def _identity(item: Any) -> str:
 
 def _same_item(one: Any, other: Any) -> bool:
     """Whether two items of a list are the same thing, perhaps changed: equal, or objects of one name."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping) and "name" in one:
+    if isinstance(one, dict) and isinstance(other, dict) and "name" in one:
         return bool(one["name"] == other.get("name"))
     return bool(one == other)
 
@@ -134,7 +140,7 @@ def _parent(document: Any, path: str) -> tuple[Any, str]:
 
 def _change_item(items: list[Any], last: str, operation: Operation) -> None:
     if operation["op"] == "add" and last == "-":
-        items.append(deepcopy(operation["value"]))
+        items.append(_copy(operation["value"]))
         return
     if not last.isascii() or not last.isdigit():
         raise KeyError(last)
@@ -142,8 +148,8 @@ def _change_item(items: list[Any], last: str, operation: Operation) -> None:
     if operation["op"] == "add":
         if index > len(items):
             raise IndexError(index)
-        items.insert(index, deepcopy(operation["value"]))
+        items.insert(index, _copy(operation["value"]))
     elif operation["op"] == "remove":
         del items[index]
     else:
-        items[index] = deepcopy(operation["value"])
+        items[index] = _copy(operation["value"])
