@@ -1,0 +1,114 @@
+"""The base of every component: its type, what becomes of problems and warnings, and its arguments' first checks.
+
+A component registers itself first, so that each problem is logged on it and pulumi shows where; then it raises one
+SpecError with all of them (API.md). It takes its arguments as one mapping, so that a misspelled or missing one is a
+problem like any other, and not Python's TypeError with a traceback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pulumi
+
+from tensorfusion_iac.api.problem import Naming, Problem, as_written, quote
+from tensorfusion_iac.components.errors import SpecError, raise_or_collect
+from tensorfusion_iac.components.inputs import is_deferred
+from tensorfusion_iac.components.vgpu import VGPU, unknown_argument
+
+PACKAGE = "tensorfusion"
+"""The first part of every component's type token; the plugin of the same components carries it too."""
+
+Arguments = Mapping[str, Any]
+
+
+class Component(pulumi.ComponentResource):
+    """A component of this package. Subclasses are named as their type token is."""
+
+    def __init__(self, resource_name: str, props: Mapping[str, Any], opts: pulumi.ResourceOptions | None) -> None:
+        super().__init__(f"{PACKAGE}:index:{type(self).__name__}", resource_name, dict(props), opts)
+        self._subject = subject(type(self).__name__, resource_name)
+
+    def _refuse(self, problems: Iterable[Problem], naming: Naming = as_written) -> None:
+        """Log each problem on this resource, then raise them together (or hand them to whoever collects)."""
+        error = SpecError(self._subject, problems, naming)
+        for line in error.lines:
+            _log_when_registered(pulumi.log.error, line, self)
+        raise_or_collect(error)
+
+    def _warn(self, warnings: Iterable[Problem], naming: Naming = as_written) -> None:
+        for warning in warnings:
+            _log_when_registered(pulumi.log.warn, warning.text(naming), self)
+
+
+def subject(kind: str, name: str) -> str:
+    """How messages call an object of the program."""
+    return f'{kind} "{name}"'
+
+
+def _log_when_registered(log: Any, text: str, resource: pulumi.Resource) -> None:
+    # An apply is awaited before a failed program ends; a bare log call on a resource is not.
+    resource.urn.apply(lambda _: log(text, resource))
+
+
+class Checks:
+    """The first checks of a component's arguments: collects problems, and hands out what is usable."""
+
+    def __init__(self, arguments: Arguments, known: Iterable[str], required: Mapping[str, str]) -> None:
+        """`required` are arguments that must be given, each with what is accepted."""
+        self.arguments = {name: value for name, value in arguments.items() if value is not None}
+        names = tuple(known)
+        self.problems: list[Problem] = [unknown_argument(name, names) for name in arguments if name not in names]
+        for name, accepted in required.items():
+            if name not in self.arguments:
+                self.problems.append(Problem(name, "not given", accepted, "{found}; give {accepted}"))
+
+    def _wrong(self, name: str, accepted: str) -> None:
+        value = self.arguments.pop(name)
+        self.problems.append(Problem(name, f"{quote(value)} ({type(value).__name__})", accepted))
+
+    def whole(self, *names: str, low: int = 0) -> None:
+        """These are whole numbers from `low`."""
+        for name in names:
+            value = self.arguments.get(name)
+            if value is None or is_deferred(value):
+                continue
+            if isinstance(value, float) and value.is_integer():
+                self.arguments[name] = value = int(value)
+            if not isinstance(value, int) or isinstance(value, bool) or value < low:
+                self._wrong(name, f"a whole number from {low}")
+
+    def seconds(self, *names: str) -> None:
+        """These are plain numbers of seconds above 0."""
+        for name in names:
+            value = self.arguments.get(name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0):
+                self._wrong(name, "a number of seconds above 0")
+
+    def flag(self, *names: str, deferrable: bool = True) -> None:
+        """These are booleans."""
+        for name in names:
+            value = self.arguments.get(name)
+            if value is not None and not isinstance(value, bool) and not (deferrable and is_deferred(value)):
+                self._wrong(name, "True or False")
+
+    def text(self, *names: str) -> None:
+        """These are text that is not empty."""
+        for name in names:
+            value = self.arguments.get(name)
+            if value is not None and not is_deferred(value) and (not isinstance(value, str) or not value.strip()):
+                self._wrong(name, "text")
+
+    def mapping(self, *names: str) -> None:
+        """These are mappings, or objects that stand for one (Args classes)."""
+        for name in names:
+            value = self.arguments.get(name)
+            if value is not None and not is_deferred(value) and isinstance(value, (str, bool, int, float, list, tuple)):
+                self._wrong(name, "a mapping")
+
+    def vgpu(self) -> None:
+        """`vgpu` is a VGPU."""
+        value = self.arguments.get("vgpu")
+        if value is not None and not isinstance(value, VGPU):
+            self._wrong("vgpu", "a tensorfusion_iac.VGPU")

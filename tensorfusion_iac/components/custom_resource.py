@@ -1,0 +1,85 @@
+"""The base of GPUPool, WorkloadProfile and TensorFusionWorkload: one custom resource, judged by its model (SPEC §4).
+
+A preview without the CRDs validates nothing on the server, so the model is the only check in a pull request. What is known
+is judged before anything is sent; Outputs wait for the judgement of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import pulumi
+import pulumi_kubernetes as k8s
+from pydantic import BaseModel
+
+from tensorfusion_iac.api.names import API_VERSION
+from tensorfusion_iac.api.problem import Naming, Problem
+from tensorfusion_iac.components.component import Component
+from tensorfusion_iac.components.inputs import is_deferred, is_known, never_known, replace_deferred, when_known, without_deferred
+from tensorfusion_iac.components.object_metadata import object_metadata
+from tensorfusion_iac.components.validated import problems_in, read
+
+
+class TensorFusionResource(Component):
+    """A component of one custom resource. `name` comes from the object itself; `resource` is the child."""
+
+    name: pulumi.Output[str]
+    resource: pulumi.CustomResource | None
+    model: Any
+    """The typed object, if the program says all of it; else None."""
+
+    MODEL: ClassVar[type[BaseModel]]
+
+    def _register(
+        self,
+        resource_name: str,
+        arguments: Mapping[str, Any],
+        spec: dict[str, Any],
+        problems: list[Problem],
+        naming: Naming,
+        annotations: Mapping[str, Any],
+    ) -> None:
+        """Judge the spec, and register the child if it holds. `arguments` give the metadata."""
+        kind = self.MODEL.__name__
+        self.resource, self.model, self.name = None, None, never_known()
+        metadata = object_metadata(arguments, resource_name, annotations, problems)
+        known, missing = without_deferred(spec)
+        problems += problems_in(self.MODEL, known, missing)
+        if problems:
+            self._refuse(problems, naming)
+            return
+        if missing:
+            checked = when_known(spec, self._checker(naming))
+            spec = replace_deferred(spec, lambda leaf: pulumi.Output.all(checked, leaf).apply(lambda both: both[1]))
+        elif not is_deferred(metadata) and is_known(metadata):
+            self.model = read(self.MODEL, {"metadata": metadata, "spec": spec})
+        self._named = metadata.get("name") if not is_deferred(metadata) else None
+        child = k8s.apiextensions.CustomResource(
+            resource_name,
+            api_version=API_VERSION,
+            kind=kind,
+            metadata=metadata,
+            spec=spec,
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                aliases=[pulumi.Alias(name=resource_name, parent=pulumi.ROOT_STACK_RESOURCE)],
+                delete_before_replace=True,
+            ),
+        )
+        self.resource = child
+        self.name = child.metadata.apply(lambda known: known["name"])  # type: ignore[attr-defined]
+
+    def _checker(self, naming: Naming) -> Any:
+        def check(spec: Mapping[str, Any]) -> None:
+            problems = problems_in(self.MODEL, spec, frozenset())
+            if problems:
+                self._refuse(problems, naming)
+
+        return check
+
+    @property
+    def reference(self) -> pulumi.Input[str]:
+        """The object's name as others refer to it: text if the program says it, so that it can be judged; else the Output."""
+        named = getattr(self, "_named", None)
+        return named if isinstance(named, str) else self.name

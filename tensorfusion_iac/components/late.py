@@ -1,0 +1,94 @@
+"""What a plan sends: the marked template, and what the workload asks for in all; parts known later wait for their judgement.
+
+Known leaves stay visible in a preview. A leaf that comes later is put behind one Output that judges the whole workload once
+it is known, so that nothing is sent for a workload that is then refused (research: "gate the child's input").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pulumi
+
+from tensorfusion_iac.api.fields import BY_KEY
+from tensorfusion_iac.api.names import PREFIX
+from tensorfusion_iac.api.written import as_text
+from tensorfusion_iac.components.inputs import is_deferred, is_known, when_known
+from tensorfusion_iac.components.judge import Verdict, judge
+from tensorfusion_iac.components.plan import Plan
+from tensorfusion_iac.components.pod_template import camel_template, facts_of, is_readable, marked, plain, with_late_facts
+from tensorfusion_iac.components.requested import Requested, requested
+from tensorfusion_iac.components.shape import with_path
+
+Report = Callable[[Verdict], None]
+"""Tells the user of a verdict's warnings, and raises SpecError if it refuses."""
+
+
+def finish(plan: Plan, report: Report) -> tuple[dict[str, Any], pulumi.Output[Requested]]:
+    """The spec to send, and the sum of what it asks for. `report` hears of verdicts that come later."""
+    if plan.verdict is not None:
+        total = requested(plan.verdict.worker, _count(plan.pods))
+        return _sent(plan, _done(plan.template, plan.asked.enabled, plan.verdict.texts)), pulumi.Output.from_input(total)
+    if plan.asked.enabled is True and is_readable(plan.template):
+        return _leaf_by_leaf(plan, report)
+    return _as_a_whole(plan, report)
+
+
+def _leaf_by_leaf(plan: Plan, report: Report) -> tuple[dict[str, Any], pulumi.Output[Requested]]:
+    def check(late: Mapping[str, Any]) -> Requested:
+        template = camel_template(late["facts"])
+        return _judged(plan, template, late["asked"], late["pods"], report)[1]
+
+    asked = plan.asked.values
+    checked = when_known({"facts": facts_of(plan.template), "asked": asked, "pods": plan.pods}, check)
+    texts = {key: as_text(key, value) if is_known(value) else _text_after(checked, key, value) for key, value in asked.items()}
+    template = with_late_facts(plan.template, lambda leaf: _after(checked, leaf))
+    sent = _sent(plan, marked(template, _keyed(texts)))
+    if is_deferred(plan.pods):
+        sent = with_path(sent, plan.shape.pods, _after(checked, plan.pods))
+    return sent, checked
+
+
+def _as_a_whole(plan: Plan, report: Report) -> tuple[dict[str, Any], pulumi.Output[Requested]]:
+    def check(late: Mapping[str, Any]) -> tuple[dict[str, Any], Requested]:
+        template = camel_template(late["template"])
+        if not late["enabled"]:
+            return plain(template), requested(None, None)
+        verdict, total = _judged(plan, template, late["asked"], late["pods"], report)
+        return marked(template, _keyed(verdict.texts)), total
+
+    parts = {"template": plan.template, "enabled": plan.asked.enabled, "asked": plan.asked.values, "pods": plan.pods}
+    checked = when_known(parts, check)
+    return _sent(plan, checked.apply(lambda done: done[0])), checked.apply(lambda done: done[1])
+
+
+def _judged(plan: Plan, template: Any, asked: Mapping[str, Any], pods: Any, report: Report) -> tuple[Verdict, Requested]:
+    verdict = judge(facts_of(template), asked, plan.known, _count(pods))
+    report(verdict)
+    return verdict, requested(verdict.worker, _count(pods))
+
+
+def _done(template: Mapping[str, Any], enabled: bool, texts: Mapping[str, str]) -> dict[str, Any]:
+    return marked(template, _keyed(texts)) if enabled else plain(template)
+
+
+def _sent(plan: Plan, template: Any) -> dict[str, Any]:
+    return with_path(plan.spec, plan.shape.template, template)
+
+
+def _keyed(texts: Mapping[str, Any]) -> dict[str, Any]:
+    return {PREFIX + key: texts[key] for key in BY_KEY if key in texts}
+
+
+def _after(checked: pulumi.Output[Any], leaf: Any) -> pulumi.Output[Any]:
+    return pulumi.Output.all(checked, leaf).apply(lambda both: both[1])
+
+
+def _text_after(checked: pulumi.Output[Any], key: str, value: Any) -> pulumi.Output[str]:
+    return pulumi.Output.all(checked, value).apply(lambda both: as_text(key, both[1]))
+
+
+def _count(pods: Any) -> int | None:
+    """Whole numbers that went through the engine come back as floats."""
+    return int(pods) if isinstance(pods, (int, float)) else None

@@ -1,0 +1,61 @@
+"""Existing YAML as arguments: one Kubernetes object from a file, from text or from a mapping (API.md, `from_manifest`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tensorfusion_iac.api.problem import Problem, quote
+from tensorfusion_iac.components.errors import SpecError
+
+Manifest = str | Path | Mapping[str, Any]
+"""A path, the text of a YAML document (more than one line), or the object as a mapping."""
+
+
+def read_manifest(manifest: Manifest, kind: str, api_version: str, subject: str) -> dict[str, Any]:
+    """The object, without what only the server writes. Raises SpecError about `subject` if it isn't one `kind`."""
+    document = manifest if isinstance(manifest, Mapping) else _document(manifest, subject)
+    problems: list[Problem] = []
+    for field, wanted in (("kind", kind), ("apiVersion", api_version)):
+        if document.get(field) != wanted:
+            problems.append(Problem(f"manifest {field}", quote(document.get(field)), wanted))
+    problems += [
+        Problem(f"manifest {field}", quote(document.get(field)), "an object")
+        for field in ("metadata", "spec")
+        if not isinstance(document.get(field), Mapping)
+    ]
+    if problems:
+        raise SpecError(subject, problems)
+    return {"metadata": dict(document["metadata"]), "spec": dict(document["spec"])}
+
+
+def _document(manifest: str | Path, subject: str) -> Mapping[str, Any]:
+    source, text = "the text", str(manifest)
+    if isinstance(manifest, Path) or "\n" not in manifest:
+        source = str(manifest)
+        text = _text_of(Path(manifest), subject)
+    try:
+        documents = [document for document in yaml.safe_load_all(text) if document is not None]
+    except yaml.YAMLError as error:
+        message = "{found} is not YAML: " + " ".join(str(error).split()).replace("{", "(").replace("}", ")")
+        raise SpecError(subject, [Problem("manifest", source, "YAML", message)]) from None
+    if len(documents) != 1:
+        found = f"{source} holds {len(documents)} objects"
+        accepted = "a file of one, or yaml.safe_load_all and each object by itself"
+        raise SpecError(subject, [Problem("manifest", found, accepted, "{found}; give {accepted}")])
+    if not isinstance(documents[0], Mapping):
+        raise SpecError(subject, [Problem("manifest", quote(documents[0]), "a Kubernetes object")])
+    return documents[0]
+
+
+def _text_of(path: Path, subject: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        message = "{found} can't be read: " + reason + "; give {accepted}"
+        accepted = "the path of a file, from the folder that pulumi runs the program in"
+        raise SpecError(subject, [Problem("manifest", quote(path), accepted, message)]) from None

@@ -1,0 +1,37 @@
+"""`WorkloadProfile`: a named template of vGPU settings, for the pods of its namespace (API.md; SPEC §4)."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+import pulumi
+
+from tensorfusion_iac.api import resources
+from tensorfusion_iac.components.custom_resource import TensorFusionResource
+from tensorfusion_iac.components.gpupool import GPUPool
+from tensorfusion_iac.components.inputs import never_known
+from tensorfusion_iac.components.workload_spec import WorkloadSpecArguments, checked, shown, workload_spec
+
+
+class WorkloadProfile(TensorFusionResource):
+    """What pods that name the profile ask for, unless they say otherwise themselves."""
+
+    MODEL = resources.WorkloadProfile
+    model: resources.WorkloadProfile | None
+    namespace: pulumi.Output[str]
+    pool: resources.GPUPool | None
+    """The pool it names, if the program declares it."""
+
+    def __init__(
+        self, resource_name: str, *, opts: pulumi.ResourceOptions | None = None, **arguments: Unpack[WorkloadSpecArguments]
+    ) -> None:
+        checks = checked(arguments)
+        spec, paths = workload_spec(checks.arguments, checks.problems)
+        super().__init__(resource_name, {} if checks.problems else shown(checks.arguments, paths), opts)
+        pool = checks.arguments.get("gpupool")
+        self.pool = pool.model if isinstance(pool, GPUPool) else None
+        self.namespace = never_known()
+        self._register(resource_name, checks.arguments, spec, checks.problems, paths.naming, {})
+        if self.resource is not None:
+            self.namespace = self.resource.metadata.apply(lambda known: known["namespace"])  # type: ignore[attr-defined]
+        self.register_outputs({"name": self.name, "namespace": self.namespace})
