@@ -47,7 +47,7 @@ def test_a_recipe_of_the_project_would_take_its_own_build(name: str) -> None:
 )
 def test_a_version_is_the_one_in_go_mod_and_is_stamped(name: str, module: str) -> None:
     recipe = load().named(name)
-    assert f"{module} v{recipe.version}\n" in (recipe.module / "go.mod").read_text()
+    assert f"{module} v{recipe.version}" in (recipe.module / "go.mod").read_text()
     for stamped in re.findall(r"ersion=v(\S+)", recipe.ldflags):
         assert stamped == recipe.version
 

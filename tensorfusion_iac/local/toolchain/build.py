@@ -45,7 +45,7 @@ def command(recipe: Recipe, go: Path, output: Path) -> list[str]:
 def environment(inherited: Mapping[str, str]) -> dict[str, str]:
     """The environment of the build: fewer collections cost memory and save a sixth of the time (TOOLCHAIN.md)."""
     rest = {name: value for name, value in inherited.items() if name != "GOFLAGS"}  # meant for the user's own work
-    return {**rest, "GOGC": inherited.get("GOGC", "400"), "GOWORK": "off"}
+    return {**rest, "GOGC": inherited.get("GOGC", "400"), "GOWORK": "off", "GOTOOLCHAIN": "local"}
 
 
 def build(recipe: Recipe, go: Path, output: Path, log: Path, progress: Progress, period_s: float = HEARTBEAT_S) -> None:
