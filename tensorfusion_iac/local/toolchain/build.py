@@ -17,7 +17,7 @@ from tensorfusion_iac.local.toolchain.recipe import Recipe
 
 LOG_TAIL_LINES = 15
 
-_DISK_FULL = "the disk is full: free some space (a first build of all tools takes about 8 GB)"
+_DISK_FULL = "the disk is full: free some space (a first build of all tools takes up to 15 GB)"
 _NO_MEMORY = "there is too little memory: end other programs and try again"
 _NO_WRITING = "Go's own caches can't be written: set GOCACHE and GOMODCACHE to folders that can"
 _NO_NETWORK = "the Go modules can't be downloaded: check the network, or set GOPROXY to a proxy that is reached"

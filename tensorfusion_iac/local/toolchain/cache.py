@@ -106,7 +106,7 @@ def _told(root: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            way_out = "the disk is full: free some space (a first build of all tools takes about 8 GB)"
+            way_out = "the disk is full: free some space (a first build of all tools takes up to 15 GB)"
         elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             way_out = "it can't be written: make it writable"
         else:
