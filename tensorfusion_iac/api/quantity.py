@@ -25,7 +25,10 @@ _SCALE = {
     **{suffix: Decimal(1000**power) for power, suffix in enumerate(("k", "M", "G", "T", "P", "E"), 1)},
     **{suffix: Decimal(1024**power) for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)},
 }  # fmt: skip
-_BINARY = tuple((suffix, 2**power) for suffix, power in (("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)))
+_UNITS = (
+    *((suffix, 2**power) for suffix, power in (("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10))),
+    *((suffix, 10**power) for suffix, power in (("T", 12), ("G", 9), ("M", 6), ("k", 3))),
+)
 QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,2}))?")
 _EXACT = Context(prec=200)
 _NANO = Decimal("1e-9")
@@ -115,13 +118,11 @@ def format_decimal(value: Decimal) -> str:
 
 
 def format_bytes(size_bytes: int) -> str:
-    """The largest binary unit that divides it (`4Gi`), else plain bytes (below 1Mi, thousands). Reads back the same."""
-    for suffix, unit in _BINARY:
-        if size_bytes >= unit and size_bytes % unit == 0:
-            return f"{size_bytes // unit}{suffix}"
-    if size_bytes < MIN_BARE_VRAM_BYTES:
-        return format_decimal(Decimal(size_bytes) / 1000) + "k"
-    return str(size_bytes)
+    """The shortest of the texts in a unit that divides it (`4Gi`, `10G`), else plain bytes. Reads back the same."""
+    units = [f"{size_bytes // unit}{suffix}" for suffix, unit in _UNITS if size_bytes >= unit and size_bytes % unit == 0]
+    if size_bytes >= MIN_BARE_VRAM_BYTES:
+        units.append(str(size_bytes))
+    return min(units, key=len) if units else format_decimal(Decimal(size_bytes) / 1000) + "k"
 
 
 def from_number(value: object) -> str:
