@@ -1,0 +1,67 @@
+"""`tensorfusion compile`: the manifests that a Pulumi program in Python declares, without a cluster and without pulumi."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tensorfusion_iac.cli.exits import Exit
+from tensorfusion_iac.cli.output import Manifest, ManifestOption, as_json, complain
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+_PROGRAM_HELP = "A folder with a Pulumi program in Python, or its file."
+_STACK_HELP = "Stack whose Pulumi.<stack>.yaml is read; default dev, if there is one."
+
+
+@app.command()
+def compile_program(
+    program: Annotated[Path, typer.Argument(metavar="[PROGRAM]", help=_PROGRAM_HELP)] = Path(),
+    stack: Annotated[str | None, typer.Option(help=_STACK_HELP)] = None,
+    config: Annotated[
+        list[str] | None, typer.Option("--config", "-c", metavar="KEY=VALUE", help="Configuration. May be repeated.")
+    ] = None,
+    show_secrets: Annotated[bool, typer.Option("--show-secrets", help="Write secret values, too.")] = False,
+    timeout_s: Annotated[float, typer.Option("--timeout", min=1, help="Seconds until the program must have ended.")] = 120,
+    output: ManifestOption = Manifest.YAML,
+) -> None:
+    """Write a Python program's workloads as YAML, without a cluster.
+
+    The program runs, in its own Python, as in a preview: what only a cluster knows is left open and reported. The problems
+    of all its objects are reported together. Exit code 1 if there are any; then no YAML is written.
+    """
+    from tensorfusion_iac.cli.program.manifests import compiled
+    from tensorfusion_iac.cli.program.project import find_project
+    from tensorfusion_iac.cli.program.run import run_program
+    from tensorfusion_iac.cli.yaml_text import write
+
+    project = find_project(program, stack, config or (), os.environ)
+    notes, printed = run_program(project, timeout_s)
+    result = compiled(notes.resources, show_secrets=show_secrets)
+    warnings = [*project.notes, *result.notes]
+    if printed:
+        complain(printed.rstrip("\n"))
+    for warning in warnings:
+        complain(f"warning: {warning}")
+    for log in notes.logs:
+        complain(log.text())
+    for problems in notes.problems:
+        complain(problems.text())
+    if notes.ending is not None:
+        complain(f"error: {notes.ending.text()}")
+    wrong = bool(notes.problems) or notes.ending is not None or any(log.severity == "error" for log in notes.logs)
+    if output is Manifest.JSON:
+        data = {
+            "manifests": list(result.manifests),
+            "problems": [{"object": item.subject, "problems": list(item.records)} for item in notes.problems],
+            "error": notes.ending.text() if notes.ending else None,
+            "warnings": [*warnings, *(log.text() for log in notes.logs)],
+        }
+        typer.echo(as_json(data))
+    elif not wrong:
+        typer.echo(write(list(result.manifests)), nl=False)
+    raise typer.Exit(Exit.PROBLEMS if wrong else Exit.OK)
