@@ -12,12 +12,9 @@ from typing import Any
 from tensorfusion_iac.admission.confinement import confinement_problems
 from tensorfusion_iac.admission.decision import Decision, refused, untouched, warning_texts
 from tensorfusion_iac.admission.draft import shape_problems
-from tensorfusion_iac.api import FIELDS, UNJUDGED, Isolation, Namespace, Owner, Source, profile_name, resolve
-from tensorfusion_iac.api.resolve import set_aside
+from tensorfusion_iac.api import UNJUDGED, Isolation, Namespace, Owner, Source, resolve
 
 TEMPLATE_KINDS = ("Deployment", "StatefulSet", "ReplicaSet", "DaemonSet", "Job", "CronJob")
-_FROM_POOL = ("is-local-gpu", "qos", "vendor", "isolation")
-_FROM_PROFILE = tuple(field.key for field in FIELDS if field.profile is not None)
 
 
 def judge_template(kind: str, workload: object, namespace: str = "") -> Decision:
@@ -37,8 +34,7 @@ def judge_template(kind: str, workload: object, namespace: str = "") -> Decision
     subject = f"{kind} {namespace}/{name} pod template"
     if not resolution.enabled:
         return untouched(warning_texts(resolution.warnings))
-    unknown = {*_FROM_POOL, *(_FROM_PROFILE if profile_name(template) is not None else ())}
-    problems = [*set_aside(resolution.problems, unknown), *shape_problems(template)]
+    problems = [*resolution.problems, *shape_problems(template)]
     worker = resolution.worker
     if worker is not None and not problems and resolution.sources.get("isolation") is Source.ANNOTATION:
         local = resolution.sources.get("is-local-gpu") is Source.ANNOTATION
