@@ -43,10 +43,23 @@ NODES = Resource("", "v1", "nodes", "Node")
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace")
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
+SECRETS = Resource("", "v1", "secrets", "Secret")
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
+JOBS = Resource("batch", "v1", "jobs", "Job")
+PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass")
+MUTATING_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration"
+)
+VALIDATING_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"
+)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole")
 CLUSTER_ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding")
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition")
+GPU_POOLS = Resource(names.GROUP, names.VERSION, "gpupools", "GPUPool")
+WORKLOAD_PROFILES = Resource(names.GROUP, names.VERSION, "workloadprofiles", "WorkloadProfile")
+GPU_RESOURCE_QUOTAS = Resource(names.GROUP, names.VERSION, "gpuresourcequotas", "GPUResourceQuota")
 GPUS = Resource(names.GROUP, names.VERSION, "gpus", "GPU")
 GPU_NODES = Resource(names.GROUP, names.VERSION, "gpunodes", "GPUNode")
