@@ -23,6 +23,7 @@ def environment(layout: Layout, path: str) -> dict[str, str]:
     return {
         "PATH": os.pathsep.join([str(bin_dir(layout)), path]),
         "KUBECONFIG": str(layout.kubeconfig),
+        "KUBECACHEDIR": str(layout.root / "kubectl"),  # discovery is cached by address, which another control plane may reuse
         "PULUMI_HOME": str(layout.root / "pulumi"),
         "PULUMI_BACKEND_URL": f"file://{layout.root / 'state'}",
         "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
