@@ -47,7 +47,8 @@ def check_resource(raw: object) -> Verdict:
     problems += metadata_problems(given.get("metadata"))
     aside = {problem.field for problem in problems}
     known = _known_only(given, model, "", problems, aside)
-    known |= {"metadata": {}}  # judged above
+    name = metadata.get("name") if isinstance(metadata := given.get("metadata"), dict) else None
+    known |= {"metadata": {"name": name} if isinstance(name, str) else {}}  # the rest is judged above
     known.pop("status", None)
     instance = _validated(known, model, problems, aside)
     warnings: list[Problem] = list(_ignored(known, model, ""))

@@ -153,10 +153,17 @@ class Client:
             raise ApiUnreachable(self.credentials.server, error) from error
 
     async def create(
-        self, resource: Resource, body: Object, namespace: str | None = None, *, field_manager: str = ""
+        self,
+        resource: Resource,
+        body: Object,
+        namespace: str | None = None,
+        *,
+        field_manager: str = "",
+        query: Mapping[str, str] | None = None,
     ) -> Object:
-        """Create an object; an existing one is an ApiError with `already_exists`."""
-        return await self._object("POST", resource.path(namespace), _query(fieldManager=field_manager), body=body)
+        """Create an object; an existing one is an ApiError with `already_exists`. `query` for `dryRun`, `fieldValidation`."""
+        asked = _query(fieldManager=field_manager) | dict(query or {})
+        return await self._object("POST", resource.path(namespace), asked, body=body)
 
     async def patch(
         self,

@@ -81,6 +81,7 @@ FORMS: Final[Mapping[str, tuple[Validation, ...]]] = {
     "template": (_unless_empty(values.TEMPLATE, "a MIG profile name such as 1g.10gb or 3g.40gb"),),
     "model": (_unless_empty(values.MODEL, "a GPU model or family such as A100, L40s or H100_SXM"),),
     "pool-name": (_unless_empty(values.SUBDOMAIN, "the name of a GPUPool (lower-case letters, digits, - and ., at most 63)"),),
+    "url": (_unless_empty(text.URL, "a URL such as https://scaler.example.com/v1"),),
     "cron": (_unless_empty(text.CRON, "five cron fields such as 0 9 * * 1-5"),),
 }
 """By the name that a model marks a field with (`resources.base.FORM`)."""

@@ -46,9 +46,14 @@ class Rule:
 def _carry_rules(schema: dict[str, Any], model: type[BaseModel]) -> None:
     rules: tuple[Rule, ...] = getattr(model, "RULES", ())
     if rules:
-        schema["x-kubernetes-validations"] = [
-            {"rule": rule.cel, "message": rule.message, "fieldPath": f".{rule.field}"} for rule in rules
-        ]
+        schema["x-kubernetes-validations"] = [_validation(rule) for rule in rules]
+
+
+def _validation(rule: Rule) -> dict[str, str]:
+    validation = {"rule": rule.cel, "message": rule.message}
+    if rule.field.startswith("metadata."):  # a CRD can't point there
+        return validation
+    return {**validation, "fieldPath": f".{rule.field}"}
 
 
 class Model(BaseModel):

@@ -22,8 +22,10 @@ from tensorfusion_iac.api.resources.base import (
     VendorName,
     ignored,
 )
+from tensorfusion_iac.api.values import MAX_INT32
 
 PHASES = ["Pending", "Provisioning", "Running", "Unknown", "Destroying", "Migrating"]
+Index = Annotated[int, Field(ge=0, le=MAX_INT32)]
 Uid = Annotated[str, Field(max_length=64)]
 
 
@@ -193,7 +195,7 @@ class GPUNodeSpec(Model):
     )
     pool_name: Annotated[str, Field(max_length=63)] | None = Field(default=None, description="Pool of the node.")
     cost_per_hour: ShortText | None = ignored()
-    gpu_card_indices: tuple[int, ...] | None = ignored()
+    gpu_card_indices: tuple[Index, ...] | None = ignored()
     cloud_vendor_param: ShortText | None = ignored()
 
 

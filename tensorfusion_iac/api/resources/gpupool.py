@@ -26,7 +26,9 @@ from tensorfusion_iac.api.resources.base import (
     ignored,
 )
 from tensorfusion_iac.api.resources.text import DurationText
+from tensorfusion_iac.api.values import MAX_INT32
 
+MAX_NAME = 63  # of a pool, as of any label value
 Image = Annotated[str, Field(max_length=512)]
 Percentage = Annotated[int, Field(ge=0, le=100)]
 LabelKey = Annotated[str, Field(max_length=317)]
@@ -196,7 +198,9 @@ class QosDefinition(Model):
 
     name: QoS = Field(description="The class.")
     description: ShortText | None = Field(default=None, description="What it is for.")
-    priority: int | None = Field(default=None, description="For reading only; the priority classes decide.")
+    priority: Annotated[int, Field(ge=-MAX_INT32, le=MAX_INT32)] | None = Field(
+        default=None, description="For reading only; the priority classes decide."
+    )
 
 
 class QosPricing(Model):
@@ -240,7 +244,9 @@ class Toleration(Model):
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
         default=None, description="Effect of the taint; default every effect."
     )
-    toleration_seconds: int | None = Field(default=None, description="How long NoExecute is tolerated; default for ever.")
+    toleration_seconds: Annotated[int, Field(ge=0, le=MAX_INT32)] | None = Field(
+        default=None, description="How long NoExecute is tolerated; default for ever."
+    )
 
 
 class ClientComponent(Model):
@@ -353,6 +359,15 @@ class GPUPool(Model):
     spec: GPUPoolSpec = Field(default_factory=GPUPoolSpec)
     status: GPUPoolStatus | None = None
 
+    RULES: ClassVar = (
+        Rule(
+            f"self.metadata.name.size() <= {MAX_NAME}",
+            lambda pool: len(pool.metadata.name) <= MAX_NAME,
+            "metadata.name",
+            "a pool's name is also a label value",
+            f"at most {MAX_NAME} characters",
+        ),
+    )
     KIND: ClassVar = Kind(
         "GPUPool", "gpupools", "gpupool", ("tfpool", "gpool"), "Cluster",
         (

@@ -21,6 +21,9 @@ _CRON_UNIT = r"(?:\*|(?:[0-9]{1,2}|[A-Za-z]{3})(?:-(?:[0-9]{1,2}|[A-Za-z]{3}))?)
 CRON = re.compile(rf"{_CRON_UNIT}(?:,{_CRON_UNIT})*(?: +{_CRON_UNIT}(?:,{_CRON_UNIT})*){{4}}")
 
 
+URL = re.compile(r"https?://[!-~]+")
+
+
 def read_by(parse: Callable[[str], Any]) -> AfterValidator:
     """A validator: text that `parse` must accept, unless empty."""
 
@@ -60,6 +63,12 @@ def _parse_cron(text: str) -> str:
     return text
 
 
+def _parse_url(text: str) -> str:
+    if URL.fullmatch(text) is None:
+        raise Fault(quote(text), "a URL such as https://scaler.example.com/v1")
+    return text
+
+
 def _text(form: str, parse: Callable[[str], Any], max_length: int) -> tuple[Any, ...]:
     return read_by(parse), Field(max_length=max_length, json_schema_extra={FORM: form})
 
@@ -69,4 +78,5 @@ RatioText = Annotated[str, *_text("ratio", _parse_ratio, 32)]
 TemplateText = Annotated[str, *_text("template", values.parse_template, 32)]
 ModelText = Annotated[str, *_text("model", values.parse_model, 63)]
 PoolNameText = Annotated[str, *_text("pool-name", values.parse_label_name, 63)]
+UrlText = Annotated[str, *_text("url", _parse_url, 2048)]
 CronText = Annotated[str, *_text("cron", _parse_cron, 128)]

@@ -41,6 +41,7 @@ from tensorfusion_iac.api.resources.text import (
     PoolNameText,
     RatioText,
     TemplateText,
+    UrlText,
     distinct,
 )
 
@@ -163,12 +164,21 @@ class ExternalScaler(Model):
     """A service that is asked for the amounts by HTTP POST."""
 
     enable: bool = Field(default=False, description="Whether to ask it.")
-    url: Annotated[str, Field(max_length=2048)] = Field(
-        default="", description="Its https URL; hosts must be allowed by the platform."
-    )
+    url: UrlText = Field(default="", description="Its URL; the platform must allow the host.")
     api_key_secret_ref: SecretKeyRef | None = Field(default=None, description="Bearer token.")
     initial_delay_period: DurationText | None = Field(default=None, description="Not asked before.")
     interval: DurationText | None = Field(default=None, description="Time between two questions.")
+
+    RULES: ClassVar = (
+        Rule(
+            "!has(self.enable) || !self.enable || (has(self.url) && self.url != '')",
+            lambda scaler: not scaler.enable or bool(scaler.url),
+            "url",
+            "enable without url",
+            "the URL to ask",
+            needs=("url",),
+        ),
+    )
 
 
 class AutoScalingConfig(Model):
