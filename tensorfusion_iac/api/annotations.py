@@ -75,6 +75,7 @@ def one_source_problems(values: Mapping[str, Any]) -> list[Problem]:
         *_amounts_of_a_dedicated_card(values),
         *_counts_that_differ(values),
         *_a_template_without_partitions(values),
+        *_a_gang_of_one(values),
     ]
 
 
@@ -155,3 +156,8 @@ def _a_template_without_partitions(values: Mapping[str, Any]) -> Iterator[Proble
     template, isolation = values.get("partition-template"), values.get("isolation")
     if template is not None and isolation is not None and isolation is not Isolation.PARTITIONED:
         yield template_needs_partitions(template, isolation)
+
+
+def _a_gang_of_one(values: Mapping[str, Any]) -> Iterator[Problem]:
+    if values.get("gang-min-members") == 1:  # an annotation's reader has refused it; a profile's field is a plain number
+        yield Problem("gang-min-members", "1", "0, or a whole number from 2")

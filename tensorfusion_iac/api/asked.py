@@ -65,7 +65,8 @@ def ask(merge: Merge, isolation: Isolation, template: str | None) -> Asked:
         needs = (*AMOUNTS, "dedicated-gpu", "isolation", "partition-template")
         merge.refuse("vram-request", "nothing asked for", "an amount of memory or compute", message, *needs)
     if asked.vram_request is not None and asked.vram_request < MIN_BARE_VRAM_BYTES:
-        merge.warn("vram-request", f"{asked.vram_request} bytes", "1Mi", "{found} is less than {accepted}", "vram-limit")
+        found = f"{asked.vram_request} byte{'s' if asked.vram_request > 1 else ''}"
+        merge.warn("vram-request", found, "1Mi", "{found} is less than {accepted}", "vram-limit")
     return asked
 
 

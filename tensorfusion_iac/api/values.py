@@ -83,7 +83,7 @@ def int_parser(low: int, high: int) -> Callable[[str], int]:
 def parse_gang_members(text: str) -> int:
     """0 (no gang) or at least 2."""
     if _WHOLE.fullmatch(text) is None or int(text) == 1 or int(text) > MAX_INT32:
-        raise Fault(quote(text), "0, or a whole number from 2")
+        raise Fault(quote(text), f"0, or a whole number from 2 to {MAX_INT32}")
     return int(text)
 
 
