@@ -63,12 +63,29 @@ def annotate(vgpu: VGPU, *, only: Collection[str] | None = None) -> Callable[[An
         props = dict(bag.props)
         if wanted is not None and not wanted & {bag.name, *_object_names(props)}:
             return None
-        changed = _annotated(props, bag.type_, vgpu, subject(bag.type_.rpartition(":")[2], bag.name))
-        if isinstance(bag, pulumi.ResourceTransformArgs):
-            return pulumi.ResourceTransformResult(changed, bag.opts)
-        return pulumi.ResourceTransformationResult(changed, bag.opts)
+        named = subject(bag.type_.rpartition(":")[2], bag.name)
+        if isinstance(bag, pulumi.ResourceTransformationArgs):
+            return pulumi.ResourceTransformationResult(_annotated(props, bag.type_, vgpu, named), bag.opts)
+        try:
+            return pulumi.ResourceTransformResult(_annotated(props, bag.type_, vgpu, named), bag.opts)
+        except SpecError as error:
+            _end_program(error)
+            if pulumi.runtime.is_dry_run():
+                return None
+            raise
 
     return act
+
+
+def _end_program(error: SpecError) -> None:
+    """Make the program fail with this error. What a transform raises reaches the user only as the text of a failed call, with
+    a traceback; it is raised all the same where the resource would be made.
+    """
+
+    def fail(_: None) -> None:
+        raise error
+
+    pulumi.Output.from_input(None).apply(fail)
 
 
 def _problems(vgpu: VGPU) -> list[Problem]:

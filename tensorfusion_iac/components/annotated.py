@@ -66,15 +66,13 @@ class AnnotatedWorkload(Component):
         naming = planned.known.naming
 
         def report(verdict: Verdict) -> None:
-            self._warn(verdict.warnings, naming)
-            if verdict.problems:
-                self._refuse(verdict.problems, naming)
+            self._report_late(verdict.problems, verdict.warnings, naming)
 
         self._warn(planned.warnings, naming)
         if planned.problems:
             self._refuse(planned.problems, naming)
             return
-        spec, self.requested = finish(planned, report)
+        spec, self.requested = finish(planned, report, self._registered)
         self.resource = child = self._create(resource_name, planned.metadata, spec, _child_opts(self, planned, arguments))
         metadata: pulumi.Output[Mapping[str, Any]] = child.metadata  # type: ignore[attr-defined]
         self.name = metadata.apply(lambda known: known["name"])

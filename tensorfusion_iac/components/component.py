@@ -13,7 +13,7 @@ from typing import Any
 import pulumi
 
 from tensorfusion_iac.api.problem import Naming, Problem, as_written, quote
-from tensorfusion_iac.components.errors import SpecError, raise_or_collect
+from tensorfusion_iac.components.errors import SpecError, line_of, raise_or_collect
 from tensorfusion_iac.components.inputs import is_deferred
 from tensorfusion_iac.components.vgpu import VGPU, unknown_argument
 
@@ -39,7 +39,22 @@ class Component(pulumi.ComponentResource):
 
     def _warn(self, warnings: Iterable[Problem], naming: Naming = as_written) -> None:
         for warning in warnings:
-            _log_when_registered(pulumi.log.warn, warning.text(naming), self)
+            _log_when_registered(pulumi.log.warn, line_of(warning, naming), self)
+
+    def _report_late(self, problems: Iterable[Problem], warnings: Iterable[Problem], naming: Naming) -> None:
+        """The same from inside an apply that waited for `_registered`."""
+        for warning in warnings:
+            pulumi.log.warn(line_of(warning, naming), self)
+        found = tuple(problems)
+        if found:
+            error = SpecError(self._subject, found, naming)
+            for line in error.lines:
+                pulumi.log.error(line, self)
+            raise_or_collect(error)
+
+    def _registered(self) -> pulumi.Output[Any]:
+        """Known once this resource is registered. It carries no dependency: a child that waits for it does not depend on it."""
+        return pulumi.Output.from_input(self.urn.future())
 
 
 def subject(kind: str, name: str) -> str:

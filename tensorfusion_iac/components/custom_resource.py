@@ -50,10 +50,10 @@ class TensorFusionResource(Component):
             self._refuse(problems, naming)
             return
         if missing:
-            checked = when_known(spec, self._checker(naming))
+            checked = when_known({"spec": spec, "first": self._registered()}, self._checker(naming))
             spec = replace_deferred(spec, lambda leaf: pulumi.Output.all(checked, leaf).apply(lambda both: both[1]))
-        elif not is_deferred(metadata) and is_known(metadata):
-            self.model = read(self.MODEL, {"metadata": metadata, "spec": spec})
+        elif not is_deferred(metadata) and is_known(metadata.get("annotations")) and isinstance(metadata.get("name"), str):
+            self.model = read(self.MODEL, {"metadata": without_deferred(metadata)[0], "spec": spec})
         self._named = metadata.get("name") if not is_deferred(metadata) else None
         child = k8s.apiextensions.CustomResource(
             resource_name,
@@ -71,10 +71,8 @@ class TensorFusionResource(Component):
         self.name = child.metadata.apply(lambda known: known["name"])  # type: ignore[attr-defined]
 
     def _checker(self, naming: Naming) -> Any:
-        def check(spec: Mapping[str, Any]) -> None:
-            problems = problems_in(self.MODEL, spec, frozenset())
-            if problems:
-                self._refuse(problems, naming)
+        def check(late: Mapping[str, Any]) -> None:
+            self._report_late(problems_in(self.MODEL, late["spec"], frozenset()), (), naming)
 
         return check
 

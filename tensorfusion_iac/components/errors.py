@@ -25,19 +25,27 @@ class SpecError(pulumi.RunError):
         self.subject = subject
         self.problems = tuple(problems)
         self.naming = naming
-        super().__init__(render(subject, self.problems, naming))
+        head = render(subject, self.problems).partition("\n")[0]
+        super().__init__("\n".join([head, *(f"  {line}" for line in self.lines)]))
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Each problem as one line, field first; fields of the same VGPU that it mentions go by their argument alone."""
-        return tuple(f"{self.naming(problem.field)}: {problem.sentence(self._beside)}" for problem in self.problems)
-
-    def _beside(self, name: str) -> str:
-        return self.naming(name).removeprefix("vgpu.")
+        """Each problem as one line, field first."""
+        return tuple(line_of(problem, self.naming) for problem in self.problems)
 
     def records(self) -> list[dict[str, str]]:
         """Each problem as field, found, accepted, message; for `--output json`."""
-        return [problem.record(self.naming) for problem in self.problems]
+        return [{**problem.record(self.naming), "message": problem.sentence(beside(self.naming))} for problem in self.problems]
+
+
+def line_of(problem: Problem, naming: Naming) -> str:
+    """The problem as one line; what it mentions of the same VGPU goes by its argument alone."""
+    return f"{naming(problem.field)}: {problem.sentence(beside(naming))}"
+
+
+def beside(naming: Naming) -> Naming:
+    """How a message calls another argument than the one that it is about."""
+    return lambda name: naming(name).removeprefix("vgpu.")
 
 
 _collected: ContextVar[list[SpecError] | None] = ContextVar("collected", default=None)

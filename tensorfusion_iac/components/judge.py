@@ -18,7 +18,7 @@ from tensorfusion_iac.api.names import ENABLED_LABEL, PREFIX
 from tensorfusion_iac.api.problem import Fault, Problem
 from tensorfusion_iac.api.resolve import resolve, set_aside
 from tensorfusion_iac.api.resources import GPUPool, WorkloadProfile
-from tensorfusion_iac.api.worker import WorkerSpec
+from tensorfusion_iac.api.worker import Source, WorkerSpec
 from tensorfusion_iac.api.written import as_text
 
 _NOTHING = (
@@ -47,59 +47,65 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Problems refuse, warnings do not. `worker` is None where it could not be resolved; `texts` are the annotations asked
-    for, by short key.
+    """Problems refuse, warnings do not. `worker` is None where it could not be resolved; `sources` say where its fields come
+    from, `unread_profile` names a profile that is not at hand. `texts` are the annotations asked for, by short key.
     """
 
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     worker: WorkerSpec | None = None
     texts: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, Source] = field(default_factory=dict)
+    unread_profile: str | None = None
 
 
-def judge(facts: Mapping[str, Any], asked: Mapping[str, Any], known: Known, pods: int | None = None) -> Verdict:
-    """Judge a template whose facts are all known. `asked` are values by short key, put over the template's annotations;
-    `pods` is how many run at once.
-    """
-    texts, problems = _texts(asked)
-    annotations = _merged(facts, texts)
-    pool = _pool(annotations, known)
-    resolution = resolve(
-        _pod(annotations, facts.get("spec") or {}),
-        owner=known.owner,
-        profile=known.profile or UNJUDGED,
-        pools={pool.metadata.name: pool} if pool is not None else UNJUDGED,
-        quota=UNJUDGED,
-    )
-    problems += set_aside(resolution.problems, {problem.field for problem in problems})
-    problems += _too_many_enabled(annotations, pods)
-    warnings = list(resolution.warnings)
-    worker = None if problems else resolution.worker
-    profile_at_hand = PREFIX + "workload-profile" not in annotations or known.profile is not None
-    if worker is not None and profile_at_hand and _asks_nothing(worker):
-        warnings.append(Problem("vram-request", "nothing asked for", "an amount of memory or compute", _NOTHING))
-    return Verdict(tuple(problems), tuple(warnings), worker, texts)
-
-
-def judge_in_part(
-    facts: Mapping[str, Any], asked: Mapping[str, Any], known: Known, unknown: Collection[str], pods: int | None = None
+def judge(
+    facts: Mapping[str, Any],
+    asked: Mapping[str, Any],
+    known: Known,
+    pods: int | None = None,
+    unknown: Collection[str] | None = None,
 ) -> Verdict:
-    """Judge what holds whatever the rest turns out to be. `unknown` are the short keys whose values come later; `facts` and
-    `asked` are without them. Containers are judged if `facts` has them.
+    """Judge a template. `asked` are values by short key, put over the template's annotations; `pods` is how many run at once.
+
+    `unknown`: None if everything is known; else the short keys whose values come later, and the verdict says what holds
+    whatever they turn out to be. `facts` and `asked` are without them, and containers are judged only if `facts` has them.
     """
     texts, problems = _texts(asked)
     annotations = _merged(facts, texts)
-    absent = {*unknown, *(problem.field for problem in problems)}
-    if "spec" not in facts:
+    absent = {*(unknown or ()), *(problem.field for problem in problems)}
+    sources: Mapping[str, Source] = {}
+    if unknown is not None and "spec" not in facts:
         parsed = parse_annotations(annotations)
-        found, warnings = parsed.problems, parsed.warnings
+        found, warnings, worker = parsed.problems, parsed.warnings, None
     else:
-        # Against profile and pool nothing is said: a key that comes later may replace what they give.
-        resolution = resolve(_pod(annotations, facts["spec"]), owner=known.owner, profile=UNJUDGED, quota=UNJUDGED)
-        found, warnings = resolution.problems, resolution.warnings
+        pool = _pool(annotations, known)
+        resolution = resolve(
+            _pod(annotations, facts.get("spec") or {}),
+            owner=known.owner,
+            profile=known.profile or UNJUDGED,
+            pools={pool.metadata.name: pool} if pool is not None else UNJUDGED,
+            quota=UNJUDGED,
+        )
+        found, warnings, worker, sources = resolution.problems, resolution.warnings, resolution.worker, resolution.sources
     problems += set_aside(found, absent)
     problems += _too_many_enabled(annotations, pods)
-    return Verdict(tuple(problems), set_aside(warnings, absent), None, texts)
+    problems.sort(key=_place)
+    doubts = list(set_aside(warnings, absent))
+    if problems or unknown is not None:
+        return Verdict(tuple(problems), tuple(doubts), None, texts)
+    unread = annotations.get(PREFIX + "workload-profile") if known.profile is None else None
+    if worker is not None and unread is None and _asks_nothing(worker):
+        doubts.append(Problem("vram-request", "nothing asked for", "an amount of memory or compute", _NOTHING))
+    return Verdict((), tuple(doubts), worker, texts, sources, unread)
+
+
+def _place(problem: Problem) -> int:
+    """The table's order; what is not an annotation comes last."""
+    return _PLACES.get(problem.field, len(_PLACES))
+
+
+_PLACES = {key: place for place, key in enumerate(BY_KEY)}
 
 
 def _texts(asked: Mapping[str, Any]) -> tuple[dict[str, str], list[Problem]]:

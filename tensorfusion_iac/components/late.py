@@ -25,23 +25,27 @@ Report = Callable[[Verdict], None]
 """Tells the user of a verdict's warnings, and raises SpecError if it refuses."""
 
 
-def finish(plan: Plan, report: Report) -> tuple[dict[str, Any], pulumi.Output[Requested]]:
-    """The spec to send, and the sum of what it asks for. `report` hears of verdicts that come later."""
+def finish(
+    plan: Plan, report: Report, registered: Callable[[], pulumi.Output[Any]]
+) -> tuple[dict[str, Any], pulumi.Output[Requested]]:
+    """The spec to send, and the sum of what it asks for. `report` hears of verdicts that come later, and of none
+    before what `registered` makes is known.
+    """
     if plan.verdict is not None:
-        total = requested(plan.verdict.worker, _count(plan.pods))
+        total = requested(plan.verdict, _count(plan.pods))
         return _sent(plan, _done(plan.template, plan.asked.enabled, plan.verdict.texts)), pulumi.Output.from_input(total)
     if plan.asked.enabled is True and is_readable(plan.template):
-        return _leaf_by_leaf(plan, report)
-    return _as_a_whole(plan, report)
+        return _leaf_by_leaf(plan, report, registered())
+    return _as_a_whole(plan, report, registered())
 
 
-def _leaf_by_leaf(plan: Plan, report: Report) -> tuple[dict[str, Any], pulumi.Output[Requested]]:
+def _leaf_by_leaf(plan: Plan, report: Report, first: pulumi.Output[Any]) -> tuple[dict[str, Any], pulumi.Output[Requested]]:
     def check(late: Mapping[str, Any]) -> Requested:
         template = camel_template(late["facts"])
         return _judged(plan, template, late["asked"], late["pods"], report)[1]
 
     asked = plan.asked.values
-    checked = when_known({"facts": facts_of(plan.template), "asked": asked, "pods": plan.pods}, check)
+    checked = when_known({"facts": facts_of(plan.template), "asked": asked, "pods": plan.pods, "first": first}, check)
     texts = {key: as_text(key, value) if is_known(value) else _text_after(checked, key, value) for key, value in asked.items()}
     template = with_late_facts(plan.template, lambda leaf: _after(checked, leaf))
     sent = _sent(plan, marked(template, _keyed(texts)))
@@ -50,23 +54,23 @@ def _leaf_by_leaf(plan: Plan, report: Report) -> tuple[dict[str, Any], pulumi.Ou
     return sent, checked
 
 
-def _as_a_whole(plan: Plan, report: Report) -> tuple[dict[str, Any], pulumi.Output[Requested]]:
+def _as_a_whole(plan: Plan, report: Report, first: pulumi.Output[Any]) -> tuple[dict[str, Any], pulumi.Output[Requested]]:
     def check(late: Mapping[str, Any]) -> tuple[dict[str, Any], Requested]:
         template = camel_template(late["template"])
         if not late["enabled"]:
-            return plain(template), requested(None, None)
+            return plain(template), requested(Verdict(), None)
         verdict, total = _judged(plan, template, late["asked"], late["pods"], report)
         return marked(template, _keyed(verdict.texts)), total
 
     parts = {"template": plan.template, "enabled": plan.asked.enabled, "asked": plan.asked.values, "pods": plan.pods}
-    checked = when_known(parts, check)
+    checked = when_known({**parts, "first": first}, check)
     return _sent(plan, checked.apply(lambda done: done[0])), checked.apply(lambda done: done[1])
 
 
 def _judged(plan: Plan, template: Any, asked: Mapping[str, Any], pods: Any, report: Report) -> tuple[Verdict, Requested]:
     verdict = judge(facts_of(template), asked, plan.known, _count(pods))
     report(verdict)
-    return verdict, requested(verdict.worker, _count(pods))
+    return verdict, requested(verdict, _count(pods))
 
 
 def _done(template: Mapping[str, Any], enabled: bool, texts: Mapping[str, str]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from tensorfusion_iac.components.asking import Asking, asking
 from tensorfusion_iac.components.camel import camel
 from tensorfusion_iac.components.component import Checks
 from tensorfusion_iac.components.inputs import is_deferred, is_known, when_known, without_deferred
-from tensorfusion_iac.components.judge import Known, Verdict, judge, judge_in_part
+from tensorfusion_iac.components.judge import Known, Verdict, judge
 from tensorfusion_iac.components.object_metadata import misplaced, object_metadata
 from tensorfusion_iac.components.pod_template import (
     camel_template,
@@ -171,4 +171,4 @@ def _judged(asked: Asking, template: Any, pods: Any, known: Known) -> tuple[Verd
         part["metadata"] = {"annotations": annotations}
         if is_known(facts["spec"]):
             part["spec"] = facts["spec"]
-    return None, judge_in_part(part, values, known, unknown, count)
+    return None, judge(part, values, known, count, unknown)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import NotRequired, TypedDict
 
 from tensorfusion_iac.api.quantity import format_bytes, format_decimal
-from tensorfusion_iac.api.worker import Compute, Unit, WorkerSpec
+from tensorfusion_iac.api.worker import Compute, Source, Unit, WorkerSpec
+from tensorfusion_iac.components.judge import Verdict
 
 
 class Requested(TypedDict):
-    """What all workers of a workload ask for together. Amounts are sums over all their GPUs, as text; a percentage is of one
-    card and stays so. A member that is missing is not asked for, or known only to the cluster (a profile not declared here).
+    """What all workers of a workload ask for together, as far as the program says it.
+
+    Amounts are sums over all GPUs, as text; a percentage is of one card and stays so. A member that is missing is not asked
+    for, or only the cluster knows: then `workload_profile` names the profile that was not declared here. Defaults that a
+    namespace's quota may give are not counted.
     """
 
     workers: int
-    gpus_per_worker: int
-    gpus: int
+    gpus_per_worker: NotRequired[int]
+    gpus: NotRequired[int]
     tflops_request: NotRequired[str]
     tflops_limit: NotRequired[str]
     compute_percent_request: NotRequired[str]
@@ -27,43 +30,58 @@ class Requested(TypedDict):
     qos: NotRequired[str]
     gpu_model: NotRequired[str]
     gpupool: NotRequired[str]
+    workload_profile: NotRequired[str]
 
 
-def requested(worker: WorkerSpec | None, pods: int | None) -> Requested:
+def requested(verdict: Verdict, pods: int | None) -> Requested:
     """Sum up one worker over all workers: `pods` of them (None: one, as Kubernetes takes it), at most `enabled-replicas`.
 
     No worker (a plain workload) asks for nothing.
     """
+    worker = verdict.worker
     if worker is None:
-        return {"workers": 0, "gpus_per_worker": 0, "gpus": 0}
+        return {"workers": 0, "gpus": 0}
     workers = 1 if pods is None else pods
     if worker.enabled_replicas is not None:
         workers = min(workers, worker.enabled_replicas)
-    gpus = workers * worker.gpu_count
-    if not gpus:
-        return {"workers": workers, "gpus_per_worker": worker.gpu_count, "gpus": 0}
-    total: Requested = {"workers": workers, "gpus_per_worker": worker.gpu_count, "gpus": gpus, "qos": worker.qos.value}
-    _add_compute(total, "request", worker.compute_request, gpus)
-    _add_compute(total, "limit", worker.compute_limit, gpus)
-    if worker.vram_request_bytes is not None:
-        total["vram_request"] = format_bytes(worker.vram_request_bytes * gpus)
-    if worker.vram_limit_bytes is not None:
-        total["vram_limit"] = format_bytes(worker.vram_limit_bytes * gpus)
+    total: Requested = {"workers": workers}
+    if verdict.unread_profile is not None:
+        total["workload_profile"] = verdict.unread_profile
+    if verdict.sources.get("qos") is not Source.DEFAULT:
+        total["qos"] = worker.qos.value
     if worker.dedicated:
         total["dedicated_gpu"] = True
     if worker.gpu_model is not None:
         total["gpu_model"] = worker.gpu_model
     if worker.pool is not None:
         total["gpupool"] = worker.pool
+    if worker.container_gpus is not None or _settled(verdict, "gpu-count"):
+        total["gpus_per_worker"] = worker.gpu_count
+        total["gpus"] = workers * worker.gpu_count
+        _add_amounts(total, verdict, worker, workers * worker.gpu_count)
     return total
 
 
-def _add_compute(total: Requested, side: str, amount: Compute | None, gpus: int) -> None:
-    if amount is None:
+def _settled(verdict: Verdict, *keys: str) -> bool:
+    """Whether a value cannot turn out otherwise in the cluster: by a profile that was not read."""
+    return verdict.unread_profile is None or any(verdict.sources.get(key) is Source.ANNOTATION for key in keys)
+
+
+def _add_amounts(total: Requested, verdict: Verdict, worker: WorkerSpec, gpus: int) -> None:
+    if gpus == 0:
         return
+    for side, compute, vram_bytes in (
+        ("request", worker.compute_request, worker.vram_request_bytes),
+        ("limit", worker.compute_limit, worker.vram_limit_bytes),
+    ):
+        if compute is not None and _settled(verdict, f"tflops-{side}", f"compute-percent-{side}"):
+            name, text = _compute(compute, gpus)
+            total[f"{name}_{side}"] = text  # type: ignore[literal-required]
+        if vram_bytes is not None and _settled(verdict, f"vram-{side}"):
+            total[f"vram_{side}"] = format_bytes(vram_bytes * gpus)  # type: ignore[literal-required]
+
+
+def _compute(amount: Compute, gpus: int) -> tuple[str, str]:
     if amount.unit is Unit.PERCENT:
-        text = format_decimal(amount.value)
-        total.update({"compute_percent_request": text} if side == "request" else {"compute_percent_limit": text})
-        return
-    text = format_decimal(amount.value * Decimal(gpus))
-    total.update({"tflops_request": text} if side == "request" else {"tflops_limit": text})
+        return "compute_percent", format_decimal(amount.value)
+    return "tflops", format_decimal(amount.value * gpus)

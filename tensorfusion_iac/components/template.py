@@ -14,7 +14,7 @@ from tensorfusion_iac.api.fields import BY_KEY
 from tensorfusion_iac.api.names import PREFIX
 from tensorfusion_iac.components.errors import SpecError
 from tensorfusion_iac.components.inputs import is_deferred, is_known, when_known, without_deferred
-from tensorfusion_iac.components.judge import Known, Verdict, judge, judge_in_part
+from tensorfusion_iac.components.judge import Known, Verdict, judge
 from tensorfusion_iac.components.pod_template import camel_template, facts_of, is_readable, marked, own_keys, plain
 from tensorfusion_iac.components.vgpu import VGPU, argument_naming, texts_of
 
@@ -43,7 +43,7 @@ def _marked(template: Mapping[str, Any], values: Mapping[str, Any], enabled: boo
         _raise(verdict, subject, known)
         return marked(template, _keyed(verdict.texts))
     part, now, unknown = _parts(facts, values)
-    _raise(judge_in_part(part, now, known, unknown), subject, known)
+    _raise(judge(part, now, known, unknown=unknown), subject, known)
 
     def check(late: Mapping[str, Any]) -> Mapping[str, str]:
         verdict = judge(facts_of(camel_template(late["facts"])), late["values"], known)
