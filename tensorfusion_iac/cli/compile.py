@@ -43,23 +43,25 @@ def compile_program(
     notes, printed = run_program(project, timeout_s)
     result = compiled(notes.resources, show_secrets=show_secrets)
     warnings = [*project.notes, *result.notes]
+    if notes.ending is None and not notes.problems and not result.manifests:
+        warnings.append(f"{program}: the program declares no Kubernetes object")
+    errors = [*result.problems, *(log.text() for log in notes.logs if log.severity == "error")]
+    if notes.ending is not None:
+        errors.append(notes.ending.text())
     if printed:
         complain(printed.rstrip("\n"))
-    for warning in warnings:
-        complain(f"warning: {warning}")
-    for log in notes.logs:
-        complain(log.text())
-    for problems in notes.problems:
-        complain(problems.text())
-    if notes.ending is not None:
-        complain(f"error: {notes.ending.text()}")
-    wrong = bool(notes.problems) or notes.ending is not None or any(log.severity == "error" for log in notes.logs)
+    others = [log.text() for log in notes.logs if log.severity != "error"]
+    for text in (*(f"warning: {warning}" for warning in warnings), *others, *(item.text() for item in notes.problems)):
+        complain(text)
+    for error in errors:
+        complain(f"error: {error}")
+    wrong = bool(notes.problems or errors)
     if output is Manifest.JSON:
         data = {
             "manifests": list(result.manifests),
             "problems": [{"object": item.subject, "problems": list(item.records)} for item in notes.problems],
-            "error": notes.ending.text() if notes.ending else None,
-            "warnings": [*warnings, *(log.text() for log in notes.logs)],
+            "errors": errors,
+            "warnings": [*warnings, *others],
         }
         typer.echo(as_json(data))
     elif not wrong:

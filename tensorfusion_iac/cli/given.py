@@ -12,24 +12,19 @@ from typing import Any
 
 from tensorfusion_iac.admission import AdmissionFacts, mutate
 from tensorfusion_iac.admission.draft import shape_problems
-from tensorfusion_iac.api.annotations import parse_annotations
 from tensorfusion_iac.api.context import UNJUDGED, Namespace, NotJudged
-from tensorfusion_iac.api.fields import BY_KEY
-from tensorfusion_iac.api.names import PREFIX
+from tensorfusion_iac.api.fields import AMOUNTS
+from tensorfusion_iac.api.names import key
 from tensorfusion_iac.api.pod import read_pod
 from tensorfusion_iac.api.problem import Problem
-from tensorfusion_iac.api.resolve import Resolution, profile_name, resolve, set_aside
-from tensorfusion_iac.api.resources import GPUPool, GPUResourceQuota, Model, WorkloadProfile
+from tensorfusion_iac.api.resolve import Resolution, profile_name, resolve
+from tensorfusion_iac.api.resources import GPUPool, GPUResourceQuota, Model, ObjectMeta, WorkloadProfile
 from tensorfusion_iac.api.worker import Source
 from tensorfusion_iac.cli.objects import Object
 from tensorfusion_iac.cli.pod_templates import Template
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
-_POOL_DEFAULTS = ("isolation", "qos")
-"""Fields that a pool gives a default, and that something can be refused for."""
-
 _DECIDES_MODE = ("is-local-gpu", "isolation")
-_WITH_PROFILE = frozenset(key for key, row in BY_KEY.items() if row.profile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,24 +67,23 @@ class Given:
         """What is wrong with the pods of `template`, whatever is not given; the webhook's own decision if all is given."""
         named = profile_name(template.pod)
         profile = self.profiles.get((namespace, named), UNJUDGED) if named is not None else None
-        quota = self.quotas.get(namespace)
         cluster = _Cluster(
             AdmissionFacts(Namespace(namespace, self.namespaces.get(namespace)), template.owner),
             profile,
             self._pools(template.pod, profile),
-            _without_defaults(quota) if profile is UNJUDGED else quota,
+            self.quotas.get(namespace),
         )
         found = cluster.resolve(template.pod)
-        certain = set(parse_annotations(read_pod(template.pod).annotations).problems)
-        problems = [item for item in found.problems if item in certain or not cluster.may_help(item, found)]
+        problems = list(found.problems)
         if found.enabled:
+            problems += cluster.nothing_asked(template.pod)
             problems += shape_problems(template.pod) if isinstance(template.pod, Mapping) else ()
             problems += cluster.refused_later(template.pod, found)
         return Judgement(found.enabled, tuple(dict.fromkeys(problems)), found.warnings)
 
     def _pools(self, pod: Any, profile: WorkloadProfile | NotJudged | None) -> Mapping[str, GPUPool] | NotJudged:
         """The given pools, if the pod's is surely among them: the one it names, or one that is marked as the default."""
-        named = _annotation(pod, "gpupool")
+        named = _pool_name(pod)
         if named is None and profile is UNJUDGED:
             return UNJUDGED
         if named is None and isinstance(profile, WorkloadProfile):
@@ -113,20 +107,18 @@ class _Cluster:
             pod, owner=self.facts.owner, namespace=self.facts.namespace, profile=self.profile, pools=self.pools, quota=self.quota
         )
 
-    def may_help(self, problem: Problem, found: Resolution) -> bool:
-        """Whether a profile or a pool that is not at hand could make it right by a value of its own."""
-        if self.profile is UNJUDGED:
-            unknown = [key for key in _WITH_PROFILE if found.sources.get(key) is not Source.ANNOTATION]
-            if problem.field in unknown or not set_aside([problem], unknown):
-                return True
-        if self.pools is UNJUDGED and found.sources.get("isolation") is Source.DEFAULT and problem.lacking == ("isolation",):
-            return True
-        open_fields = [key for key in _POOL_DEFAULTS if found.sources.get(key) is Source.DEFAULT]
-        return self.pools is UNJUDGED and problem.field in open_fields
+    def nothing_asked(self, pod: Any) -> Iterator[Problem]:
+        """A pod that asks for nothing is wrong even if its pool is not given: only a quota or a profile gives amounts."""
+        if self.profile is UNJUDGED or self.pools is not UNJUDGED:
+            return
+        name = _pool_name(pod) or (self.profile.spec.pool_name if self.profile is not None else None) or "default"
+        plain_pool = GPUPool(metadata=ObjectMeta(name=name, annotations={key("is-default-pool"): "true"}))
+        found = resolve(pod, profile=self.profile, pools={name: plain_pool}, quota=self.quota)
+        yield from (problem for problem in found.problems if set(AMOUNTS) <= set(problem.lacking))
 
     def refused_later(self, pod: Any, found: Resolution) -> Iterator[Problem]:
         """What admission refuses beyond the resolution; nothing while the mode or the isolation is open."""
-        sources = {found.sources.get(key) for key in _DECIDES_MODE}
+        sources = {found.sources.get(name) for name in _DECIDES_MODE}
         if self.profile is UNJUDGED and sources != {Source.ANNOTATION}:
             return
         if self.pools is UNJUDGED and Source.DEFAULT in sources:
@@ -138,22 +130,12 @@ class _Cluster:
                 yield problem
 
 
-def _without_defaults(quota: GPUResourceQuota | None) -> GPUResourceQuota | None:
-    """The quota's ceilings alone: the profile may give what its defaults would."""
-    if quota is None or quota.spec.single is None:
-        return quota
-    single = quota.spec.single.model_copy(update={"default_requests": None, "default_limits": None})
-    return GPUResourceQuota(metadata=quota.metadata, spec=quota.spec.model_copy(update={"single": single}))
-
-
-def _annotation(pod: Any, name: str) -> str | None:
-    metadata = pod.get("metadata") if isinstance(pod, Mapping) else None
-    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
-    value = annotations.get(PREFIX + name) if isinstance(annotations, Mapping) else None
-    return value if isinstance(value, str) else None
+def _pool_name(pod: Any) -> str | None:
+    value = read_pod(pod).annotations.get(key("gpupool"))
+    return value if isinstance(value, str) and value else None
 
 
 def _labels(raw: Mapping[str, Any]) -> Mapping[str, str]:
     metadata = raw.get("metadata")
     labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
-    return {key: value for key, value in labels.items() if isinstance(value, str)} if isinstance(labels, Mapping) else {}
+    return {name: value for name, value in labels.items() if isinstance(value, str)} if isinstance(labels, Mapping) else {}

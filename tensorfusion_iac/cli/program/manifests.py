@@ -35,10 +35,11 @@ _CLUSTER_WIDE = (
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The manifests, and notes about what they can't say."""
+    """The manifests, notes about what they can't say, and what pulumi would refuse."""
 
     manifests: tuple[dict[str, Any], ...]
     notes: tuple[str, ...]
+    problems: tuple[str, ...]
 
 
 def compiled(resources: Iterable[Resource], *, show_secrets: bool = False) -> Compiled:
@@ -47,10 +48,11 @@ def compiled(resources: Iterable[Resource], *, show_secrets: bool = False) -> Co
     namespaces = {item.urn: item.properties.get("namespace") for item in listed if item.type == "pulumi:providers:kubernetes"}
     manifests: list[dict[str, Any]] = []
     notes: list[str] = []
+    problems: list[str] = []
     seen: set[str] = set()
     for item in listed:
         if item.urn in seen and not item.read:
-            notes.append(f"{_label(item)}: a second resource of this type and name; pulumi refuses it")
+            problems.append(f"{_label(item)}: a second resource of this type and name; give it a name of its own")
         seen.add(item.urn)
         if item.read or not item.type.startswith("kubernetes:"):
             continue
@@ -68,7 +70,7 @@ def compiled(resources: Iterable[Resource], *, show_secrets: bool = False) -> Co
         for word, paths in ((UNKNOWN_WORD, reader.unknown), (SECRET_WORD, reader.secret)):
             if paths:
                 notes.append(f"{_label(item)}: {word} stands for {', '.join(paths)}")
-    return Compiled(tuple(sorted(manifests, key=_rank)), tuple(notes))
+    return Compiled(tuple(sorted(manifests, key=_rank)), tuple(notes), tuple(problems))
 
 
 class _Reader:

@@ -47,11 +47,12 @@ class Log:
     urn: str
 
     def text(self) -> str:
-        """As one line, the resource first."""
+        """As one line: the severity unless it is an error, the resource, the message."""
         kind, _, name = self.urn.rpartition("::")
         kind = kind.rpartition("::")[2].rpartition("$")[2].rpartition(":")[2]
         where = f'{kind} "{name}": ' if self.urn else ""
-        return f"{self.severity}: {where}{self.message}"
+        severity = "" if self.severity == "error" else f"{self.severity}: "
+        return f"{severity}{where}{self.message}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,10 @@ class Ending:
 
     def text(self) -> str:
         """As one line, the place in the program first."""
-        return f"{self.file}:{self.line}: {self.message}" if self.file else self.message
+        message = " ".join(self.message.split())
+        if "pulumi config set" in message:
+            message += " or give --config KEY=VALUE"
+        return f"{self.file}:{self.line}: {message}" if self.file else message
 
 
 @dataclass(frozen=True, slots=True)
