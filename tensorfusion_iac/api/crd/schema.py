@@ -23,8 +23,8 @@ _RULES = "x-kubernetes-validations"
 _OUR_DOCUMENT = re.compile(r" \(SPEC §[^)]*\)")  # means nothing to who asks `kubectl explain`
 _DROPPED: Final = {"title", "default", IGNORED, FORM}
 _KEPT: Final = (
-    "description", "type", "format", "enum", "minimum", "maximum", "minLength", "maxLength", "maxItems", "maxProperties",
-    _INT_OR_STRING, _PRESERVE, "x-kubernetes-list-type", "x-kubernetes-list-map-keys", _RULES,
+    "description", "type", "format", "enum", "minimum", "maximum", "minLength", "maxLength", "pattern", "maxItems",
+    "maxProperties", _INT_OR_STRING, _PRESERVE, "x-kubernetes-list-type", "x-kubernetes-list-map-keys", _RULES,
 )  # fmt: skip
 """What passes as it is, in the order in which it is written."""
 
@@ -44,9 +44,11 @@ def structural(model: type[BaseModel]) -> Node:
 
 def _node(raw: Mapping[str, Any], definitions: Mapping[str, Any], where: str) -> Node:
     schema = _without_null(_resolved(raw, definitions), definitions)
-    rules = (*FORMS[schema[FORM]], *schema.get(_RULES, ())) if FORM in schema else schema.get(_RULES, ())
-    if rules:
-        schema = {**schema, _RULES: [dict(rule) for rule in rules]}
+    form = FORMS.get(schema.get(FORM, ""))
+    if form is not None:
+        schema = {**schema, **form.plain}
+    rules = [dict(rule) for rule in (*(form.rules if form else ()), *schema.get(_RULES, ())) if _affordable(rule, where)]
+    schema = {key: value for key, value in schema.items() if key != _RULES} | ({_RULES: rules} if rules else {})
     node: Node = {key: schema[key] for key in _KEPT if key in schema}
     if "description" in node:
         node["description"] = _OUR_DOCUMENT.sub("", node["description"])
@@ -69,6 +71,16 @@ def _node(raw: Mapping[str, Any], definitions: Mapping[str, Any], where: str) ->
     if rest or not typed:
         raise ValueError(f"{where}: no structural schema for {sorted(rest) or 'a value of any type'}")
     return node
+
+
+def _affordable(rule: Mapping[str, str], where: str) -> bool:
+    """Whether the API server admits the rule there: it refuses a CRD whose rules might cost too much.
+
+    Kubernetes 1.33, our minimum, takes an int-or-string for 3 MB whatever its maxLength, so that a rule that reads one can't
+    stand inside a list. In a status, which only our programs write, such rules would cost and protect nothing.
+    """
+    reads_amounts = "uantity(" in rule["rule"]
+    return not (reads_amounts and ("[]" in where or ".status" in where))
 
 
 def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
