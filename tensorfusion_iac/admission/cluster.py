@@ -97,6 +97,7 @@ class Cluster:
         self._pools, self._profiles = Models(pools, GPUPool), Models(profiles, WorkloadProfile)
         self._quotas = Models(quotas, GPUResourceQuota)
         self._missed: dict[tuple[str, str, str], float] = {}
+        self._pools_listed_at = float("-inf")
         self.informers = (pools, profiles, quotas, self._namespaces, *self._owners.values(), self._priority_classes)
 
     @property
@@ -140,10 +141,18 @@ class Cluster:
             found = self._profiles.add(item)
         return found
 
-    async def learn_pool(self, name: str) -> None:
-        """See that a pool which exists is among `pools`."""
-        if self._pools.get(name) is None and (item := await self._read(GPU_POOLS, name)) is not None:
-            self._pools.add(item)
+    async def learn_pools(self) -> bool:
+        """List the pools live, at most once a second: one may have been created just before the pod. Whether any is new."""
+        now = self._clock()
+        if now - self._pools_listed_at < _MISS_KEPT_S:
+            return False
+        self._pools_listed_at = now
+        known = set(self.pools)
+        with suppress(KubeError, TimeoutError):
+            async with asyncio.timeout(LIVE_READ_S):
+                for item in (await self._client.list(GPU_POOLS)).items:
+                    self._pools.add(item)
+        return set(self.pools) != known
 
     async def top_owner(self, namespace: str, direct: Owner | None) -> Owner | None:
         """The owner of a pod's direct owner, where that is a ReplicaSet or a Job that has one (SPEC §2, `workload`)."""

@@ -40,6 +40,7 @@ COMMANDS = (
     Entry("models", "models", "List the GPU models that `gpu-model` can name."),
     Entry("local", "local", "A control plane on this machine, with simulated GPU nodes.", "local"),
     Entry("demo", "demo", "A control plane on this machine, then `pulumi up` of the project on it.", "local"),
+    Entry("serve", "serve", "Run one of the programs of a cluster: the webhook.", "controller"),
     Entry("version", "version", "Show the versions of this package and of what it works with."),
 )  # fmt: skip
 

@@ -80,16 +80,12 @@ class Client:
         )
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._session is not None:
             await self._session.close()
             self._session = None
 
-    async def get(
-        self, resource: Resource, name: str, namespace: str | None = None, subresource: str | None = None
-    ) -> Object:
+    async def get(self, resource: Resource, name: str, namespace: str | None = None, subresource: str | None = None) -> Object:
         """One object (or its subresource)."""
         return await self._object("GET", resource.path(namespace, name, subresource))
 
@@ -132,9 +128,7 @@ class Client:
             labelSelector=label_selector, fieldSelector=field_selector, resourceVersion=resource_version,
             timeoutSeconds=timeout_s,
         ) | {"watch": "true", "allowWatchBookmarks": "true"}  # fmt: skip
-        timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=REQUEST_TIMEOUT_S, sock_read=timeout_s + _WATCH_SLACK_S
-        )
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_TIMEOUT_S, sock_read=timeout_s + _WATCH_SLACK_S)
         try:
             async with self._open().get(
                 self.credentials.server + resource.path(namespace),
@@ -180,9 +174,7 @@ class Client:
         path = resource.path(namespace, name, subresource)
         return await self._object("PATCH", path, query or {}, body=body, content_type=patch_type)
 
-    async def apply(
-        self, resource: Resource, body: Object, field_manager: str, *, subresource: str | None = None
-    ) -> Object:
+    async def apply(self, resource: Resource, body: Object, field_manager: str, *, subresource: str | None = None) -> Object:
         """Server-side apply, taking over fields that others hold: the object becomes what `body` says, and is created
         if absent. A field that an earlier apply of the same manager set and this one omits is removed.
         """
@@ -210,11 +202,22 @@ class Client:
         )  # fmt: skip
 
     async def delete(
-        self, resource: Resource, name: str, namespace: str | None = None, *, propagation: str = "Background"
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        propagation: str = "Background",
+        resource_version: str = "",
     ) -> None:
-        """Delete an object; one that is already gone is fine."""
+        """Delete an object; one that is already gone is fine. With `resource_version`, only if it is still that one: else
+        ApiError with `conflict`.
+        """
+        options: Object = {"propagationPolicy": propagation}
+        if resource_version:
+            options["preconditions"] = {"resourceVersion": resource_version}
         try:
-            await self._object("DELETE", resource.path(namespace, name), body={"propagationPolicy": propagation})
+            await self._object("DELETE", resource.path(namespace, name), body=options)
         except ApiError as error:
             if not error.not_found:
                 raise

@@ -60,9 +60,7 @@ def in_cluster(root: Path = SERVICE_ACCOUNT, environ: Mapping[str, str] = os.env
     host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT", "443")
     token = root / "token"
     if not host or not token.is_file():
-        raise CredentialsError(
-            "not inside a cluster: KUBERNETES_SERVICE_HOST or the service account's token is missing"
-        )
+        raise CredentialsError("not inside a cluster: KUBERNETES_SERVICE_HOST or the service account's token is missing")
     tls = ssl.create_default_context(cafile=str(root / "ca.crt"))
     namespace_file = root / "namespace"
     namespace = namespace_file.read_text().strip() if namespace_file.is_file() else "default"

@@ -1,0 +1,62 @@
+"""`tensorfusion serve ...`: the programs that run in a cluster, each until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tensorfusion_iac.admission.program import Settings, run
+from tensorfusion_iac.api.names import SYSTEM_NAMESPACE
+from tensorfusion_iac.cli.exits import environment
+from tensorfusion_iac.cli.output import complain
+from tensorfusion_iac.kube.client import Client
+from tensorfusion_iac.kube.errors import KubeError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+    help="The programs of a cluster: each serves until it is told to stop.",
+)
+
+
+@app.callback()
+def _serve() -> None:
+    """The programs of a cluster: each serves until it is told to stop."""
+
+
+@app.command()
+def webhook(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 9443,
+    address: Annotated[str, typer.Option(help="Address to listen on.")] = "0.0.0.0",  # noqa: S104
+    kubeconfig: Annotated[
+        Path | None, typer.Option(envvar="KUBECONFIG", help="Access to the API server; default: the pod's service account.")
+    ] = None,
+    namespace: Annotated[str, typer.Option(help="Namespace of its own objects.")] = SYSTEM_NAMESPACE,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(help="What else API servers reach it by, beside its Service; may be repeated."),
+    ] = None,
+    tls_folder: Annotated[
+        Path | None,
+        typer.Option("--tls", help="Folder with cert-manager's tls.crt and tls.key; default: its own."),
+    ] = None,
+    identity: Annotated[str, typer.Option(envvar="POD_NAME", help="Name of this replica; default: the machine's name.")] = "",
+) -> None:
+    """Serve the admission webhook."""
+    logging.basicConfig(level=os.environ.get("LOG_LEVEL", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    settings = Settings(address, port, namespace, tuple(host or ()), tls_folder, identity)
+    try:
+        asyncio.run(_webhook(kubeconfig, settings))
+    except* (KubeError, OSError) as failures:
+        raise environment("; ".join(str(failure) for failure in failures.exceptions)) from None
+
+
+async def _webhook(kubeconfig: Path | None, settings: Settings) -> None:
+    client = await Client.from_kubeconfig(kubeconfig) if kubeconfig is not None else Client.in_cluster()
+    await run(client, settings, lambda port: complain(f"ready on port {port}"))
