@@ -42,8 +42,9 @@ def compile_program(
     project = find_project(program, stack, config or (), os.environ)
     notes, printed = run_program(project, timeout_s)
     result = compiled(notes.resources, show_secrets=show_secrets)
-    warnings = [*project.notes, *result.notes]
-    if notes.ending is None and not notes.problems and not result.manifests:
+    whole = notes.ending is None and not notes.problems  # else what is missing follows from that
+    warnings = [*project.notes, *(result.notes if whole else ())]
+    if whole and not result.manifests:
         warnings.append(f"{program}: the program declares no Kubernetes object")
     errors = [*result.problems, *(log.text() for log in notes.logs if log.severity == "error")]
     if notes.ending is not None:

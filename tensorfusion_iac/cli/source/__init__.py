@@ -1,0 +1,1 @@
+"""Python source that declares the objects of a manifest (`import`)."""
