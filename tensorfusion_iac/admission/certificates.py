@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorfusion_iac.admission.configuration import CONFIGURATION
+from tensorfusion_iac.admission.configuration import TLS_SECRET as SECRET
 from tensorfusion_iac.admission.rotation import Keys, Lives, advance, from_secret, to_secret
 from tensorfusion_iac.api.names import COMPONENT_LABEL, SYSTEM_NAMESPACE
 from tensorfusion_iac.kube.client import Client, Object, PatchType
@@ -28,7 +29,6 @@ from tensorfusion_iac.kube.resource import LEASES, MUTATING_WEBHOOKS, SECRETS, V
 
 log = logging.getLogger(__name__)
 
-SECRET = "tensor-fusion-webhook-tls"  # noqa: S105 - a name
 LOADED = "tensor-fusion.ai/tls-loaded"
 REPORT_LABEL = "webhook-report"
 _FIELD_MANAGER = "tensor-fusion-webhook"

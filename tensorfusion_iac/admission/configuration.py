@@ -15,6 +15,8 @@ from tensorfusion_iac.api.names import AGENT_NAMESPACE, ENABLED_LABEL, GROUP, SY
 
 CONFIGURATION = "tensor-fusion-webhook"
 """The name of both webhook configurations, and of the Service."""
+TLS_SECRET = "tensor-fusion-webhook-tls"  # noqa: S105 - a name
+"""The Secret of its certificates."""
 TIMEOUT_S = 3
 EXCLUDED_NAMESPACES = ("kube-system", "kube-node-lease", SYSTEM_NAMESPACE, AGENT_NAMESPACE)
 _REGISTRATION = "admissionregistration.k8s.io/v1"

@@ -4,6 +4,7 @@ chat = tfi.AnnotatedDeployment("chat", image="registry.example/vllm:1.4", vgpu=t
 """
 
 from tensorfusion_iac.components.annotate import annotate
+from tensorfusion_iac.components.control_plane import ControlPlane
 from tensorfusion_iac.components.crds import CustomResourceDefinitions
 from tensorfusion_iac.components.cronjob import AnnotatedCronJob
 from tensorfusion_iac.components.deployment import AnnotatedDeployment
@@ -17,6 +18,6 @@ from tensorfusion_iac.components.workload import TensorFusionWorkload
 from tensorfusion_iac.components.workload_profile import WorkloadProfile
 
 __all__ = [
-    "VGPU", "AnnotatedCronJob", "AnnotatedDeployment", "AnnotatedJob", "AnnotatedStatefulSet", "CustomResourceDefinitions",
-    "GPUPool", "SpecError", "TensorFusionWorkload", "WorkloadProfile", "annotate", "annotated_template",
+    "VGPU", "AnnotatedCronJob", "AnnotatedDeployment", "AnnotatedJob", "AnnotatedStatefulSet", "ControlPlane",
+    "CustomResourceDefinitions", "GPUPool", "SpecError", "TensorFusionWorkload", "WorkloadProfile", "annotate", "annotated_template",
 ]  # fmt: skip

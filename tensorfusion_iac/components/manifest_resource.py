@@ -1,0 +1,36 @@
+"""A manifest as a typed Pulumi resource: the few kinds that the platform is made of, without a YAML resource in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+_KINDS: Mapping[str, Callable[..., pulumi.CustomResource]] = {
+    "Namespace": k8s.core.v1.Namespace,
+    "ServiceAccount": k8s.core.v1.ServiceAccount,
+    "PriorityClass": k8s.scheduling.v1.PriorityClass,
+    "Role": k8s.rbac.v1.Role,
+    "RoleBinding": k8s.rbac.v1.RoleBinding,
+    "ClusterRole": k8s.rbac.v1.ClusterRole,
+    "ClusterRoleBinding": k8s.rbac.v1.ClusterRoleBinding,
+    "MutatingWebhookConfiguration": k8s.admissionregistration.v1.MutatingWebhookConfiguration,
+    "ValidatingWebhookConfiguration": k8s.admissionregistration.v1.ValidatingWebhookConfiguration,
+    "ValidatingAdmissionPolicy": k8s.admissionregistration.v1.ValidatingAdmissionPolicy,
+    "ValidatingAdmissionPolicyBinding": k8s.admissionregistration.v1.ValidatingAdmissionPolicyBinding,
+}
+_ARGUMENTS = {
+    "roleRef": "role_ref",
+    "automountServiceAccountToken": "automount_service_account_token",
+}
+
+
+def resource(name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> pulumi.CustomResource:
+    """The Pulumi resource of `manifest`, of one of the kinds above. Named objects are deleted before they are replaced."""
+    arguments = {
+        _ARGUMENTS.get(member, member): value for member, value in manifest.items() if member not in ("apiVersion", "kind")
+    }
+    options = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(delete_before_replace=True))
+    return _KINDS[manifest["kind"]](name, opts=options, **arguments)
