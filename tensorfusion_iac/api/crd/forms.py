@@ -70,7 +70,7 @@ FORMS: Final[Mapping[str, Form]] = {
         (_at_most(quantity.MAX_VRAM_BYTES - 1), "must be bytes above 0 and below 10Ti; 0 means not given"),
         (
             f"{_ZERO} || !string(self).matches('[0-9.]$') || !({_at_most(quantity.MIN_BARE_VRAM_BYTES - 1)})",
-            "is less than 1Mi, in bytes; must be a size with its unit, such as 8Gi",
+            "must be a size with its unit, such as 8Gi; a bare number is bytes, at least 1048576",
         ),
     ),
     "percent": _amount((_at_most(100), "must be a number from 0 to 100")),

@@ -182,6 +182,8 @@ FORM = "x-tensor-fusion-form"
 IGNORED = "x-tensor-fusion-ignored"
 """Marks a field of the public operator that we do not use."""
 
+IGNORED_TEXT = "Accepted for manifests of the public operator and ignored."
+
 _QUANTITY_SCHEMA: dict[str, Any] = {
     "anyOf": [{"type": "integer"}, {"type": "string"}],
     "x-kubernetes-int-or-string": True,
@@ -235,5 +237,5 @@ FreeObject = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "x-kube
 
 def ignored(description: str = "", *, alias: str | None = None) -> Any:
     """A field of the public operator that is accepted and not used here."""
-    text = "Accepted for manifests of the public operator and ignored."
-    return Field(default=None, alias=alias, description=f"{description} {text}".strip(), json_schema_extra={IGNORED: True})
+    text = f"{description} {IGNORED_TEXT}".strip()
+    return Field(default=None, alias=alias, description=text, json_schema_extra={IGNORED: True})
