@@ -62,7 +62,7 @@ def ask(merge: Merge, isolation: Isolation, template: str | None) -> Asked:
     excused = isolation is Isolation.SHARED or (isolation is Isolation.PARTITIONED and template is not None)
     if asked.nothing and not excused:
         message = "{found}: give {vram-request}, {tflops-request} or {compute-percent-request}"
-        needs = (*AMOUNTS, "dedicated-gpu", "isolation", "partition-template")
+        needs = (*AMOUNTS, "isolation", "partition-template")
         merge.refuse("vram-request", "nothing asked for", "an amount of memory or compute", message, *needs)
     if asked.vram_request is not None and asked.vram_request < MIN_BARE_VRAM_BYTES:
         found = f"{asked.vram_request} byte{'s' if asked.vram_request > 1 else ''}"

@@ -99,13 +99,13 @@ def _compute(worker: WorkerSpec, side: Side) -> tuple[Compute, _Amount] | None:
     compute = worker.compute_request if side == "request" else worker.compute_limit
     if compute is None and side == "limit":
         text = "no compute limit (the whole card)"
-        return _WHOLE, _Amount("tflops-limit", text, Decimal(100), ("dedicated-gpu", "isolation"))
+        return _WHOLE, _Amount("tflops-limit", text, Decimal(100), ("isolation",))
     if compute is None or compute.value == 0:
         return None
     percent = compute.unit is Unit.PERCENT
     field = f"{'compute-percent' if percent else 'tflops'}-{side}"
     text = f"{format_decimal(compute.value)}{'%' if percent else ''}"
-    return compute, _Amount(field, text, compute.value, (f"tflops-{_other(side)}", "dedicated-gpu"))
+    return compute, _Amount(field, text, compute.value, (f"tflops-{_other(side)}",))
 
 
 def _tflops(worker: WorkerSpec, side: Side, cards: tuple[GpuModel, ...]) -> _Amount | None:
@@ -131,11 +131,11 @@ def _vram(worker: WorkerSpec, side: Side, cards: tuple[GpuModel, ...]) -> _Amoun
     if worker.whole_card or (vram_bytes is None and side == "limit"):
         least = min((card.nominal_vram_bytes * _USABLE for card in cards), default=None)
         text = f"at least {format_decimal(round(least / 2**30, 1))}Gi of {worker.gpu_model}" if least else ""
-        unbounded = _Amount("vram-limit", "no memory limit (the whole card)", None, ("vram-request", "dedicated-gpu"))
+        unbounded = _Amount("vram-limit", "no memory limit (the whole card)", None, ("vram-request",))
         return _converted(_whole_card(worker, least) if worker.whole_card else unbounded, least, text)
     if vram_bytes is None:
         return None
-    return _Amount(f"vram-{side}", format_bytes(vram_bytes), Decimal(vram_bytes), (f"vram-{_other(side)}", "dedicated-gpu"))
+    return _Amount(f"vram-{side}", format_bytes(vram_bytes), Decimal(vram_bytes), (f"vram-{_other(side)}",))
 
 
 def _whole_card(worker: WorkerSpec, least: Decimal | None) -> _Amount:

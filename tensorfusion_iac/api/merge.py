@@ -38,6 +38,12 @@ _SAME: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Compute is one field per side: either key gives it."""
 
+_REPLACING: Final[Mapping[str, tuple[str, ...]]] = {
+    "dedicated-gpu": ("dedicated-gpu", *AMOUNTS),
+    **{key: (*_SAME.get(key, (key,)), "dedicated-gpu") for key in AMOUNTS},
+}
+"""Annotations that would replace the value of a lower source: amounts and a dedicated card replace each other."""
+
 
 def set_aside(problems: Iterable[Problem], unknown: Collection[str]) -> tuple[Problem, ...]:
     """The problems that hold whatever the fields in `unknown` (short keys) turn out to be; each once.
@@ -121,8 +127,11 @@ class Merge:
         return unknown
 
     def _problem(self, key: str, found: str, accepted: str, message: str, needs: Iterable[str]) -> Problem:
-        fields = (same for name in (key, *needs) if not self._annotated(name) for same in _SAME.get(name, (name,)))
-        return Problem(self.where(key), found, accepted, message, tuple(dict.fromkeys(fields)))
+        lacking: dict[str, None] = {}  # in order, each once
+        for name in (key, *needs):
+            if name in self.broken or not self._annotated(name):
+                lacking |= dict.fromkeys(_REPLACING.get(name, (name,)))
+        return Problem(self.where(key), found, accepted, message, tuple(lacking))
 
     def _annotated(self, key: str) -> bool:
         return any(same in self.annotated for same in _SAME.get(key, (key,)))

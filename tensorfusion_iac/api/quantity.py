@@ -122,7 +122,9 @@ def format_bytes(size_bytes: int) -> str:
     units = [f"{size_bytes // unit}{suffix}" for suffix, unit in _UNITS if size_bytes >= unit and size_bytes % unit == 0]
     if size_bytes >= MIN_BARE_VRAM_BYTES:
         units.append(str(size_bytes))
-    return min(units, key=len) if units else format_decimal(Decimal(size_bytes) / 1000) + "k"
+    if units:
+        return min(units, key=len)
+    return format_decimal(Decimal(size_bytes) / 1000) + "k" if size_bytes else "0"
 
 
 def from_number(value: object) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, PrivateAttr
+from pydantic import ConfigDict, Field
 
 from tensorfusion_iac.api.levels import Isolation, QoS
 from tensorfusion_iac.api.names import API_VERSION, DEFAULT_POOL_ANNOTATION
@@ -267,6 +266,7 @@ class ClientComponent(Model):
     patch_to_pod: FreeObject | None = ignored()
     patch_to_container: FreeObject | None = ignored()
     patch_embedded_worker_to_pod: FreeObject | None = ignored()
+    patch_to_embedded_worker_container: FreeObject | None = ignored()
 
 
 class ComponentConfig(Model):
@@ -385,25 +385,19 @@ class GPUPool(Model):
         "A set of GPU nodes, how they are shared, and who may use them.",
     )  # fmt: skip
 
-    _layer: Mapping[str, Any] | None = PrivateAttr(default=None)
-
     @property
     def is_default(self) -> bool:
         """Whether pods that name no pool use this one."""
         return self.metadata.annotations.get(DEFAULT_POOL_ANNOTATION) == "true"
 
-    def layer(self) -> Mapping[str, Any]:
+    def layer(self) -> dict[str, Any]:
         """The pool's defaults, by the short key of the annotation that means the same."""
-        if self._layer is None:
-            nodes = self.spec.node_manager_config or NodeManagerConfig()
-            qos = self.spec.qos_config or QosConfig()
-            vendors = self.status.vendors if self.status else None
-            only = vendors[0] if vendors and len(set(vendors)) == 1 else None
-            given = {
-                "is-local-gpu": self.spec.default_using_local_gpu,
-                "qos": qos.default_qos,
-                "vendor": nodes.default_vendor or only,
-                "isolation": nodes.default_isolation_mode,
-            }
-            self._layer = {key: value for key, value in given.items() if value is not None}
-        return self._layer
+        nodes, qos = self.spec.node_manager_config, self.spec.qos_config
+        vendors = set((self.status and self.status.vendors) or ())
+        given = {
+            "is-local-gpu": self.spec.default_using_local_gpu,
+            "qos": qos and qos.default_qos,
+            "vendor": (nodes and nodes.default_vendor) or (vendors.pop() if len(vendors) == 1 else None),
+            "isolation": nodes and nodes.default_isolation_mode,
+        }
+        return {key: value for key, value in given.items() if value is not None}

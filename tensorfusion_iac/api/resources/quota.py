@@ -5,10 +5,9 @@ Unlike everywhere else, 0 in `total` and in `single.max*` means none; an omitted
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import ConfigDict, Field, PrivateAttr
+from pydantic import ConfigDict, Field
 
 from tensorfusion_iac.api.levels import Feature, Isolation, QoS
 from tensorfusion_iac.api.names import API_VERSION
@@ -106,20 +105,16 @@ class GPUResourceQuota(Model):
         "What a namespace may ask for.",
     )  # fmt: skip
 
-    _layer: Mapping[str, Any] | None = PrivateAttr(default=None)
-
-    def layer(self) -> Mapping[str, Any]:
+    def layer(self) -> dict[str, Any]:
         """The namespace's default amounts, by the short key of the annotation that means the same."""
-        if self._layer is None:
-            single = self.spec.single or QuotaSingle()
-            requests, limits = single.default_requests or Amounts(), single.default_limits or Amounts()
-            given = {
-                "tflops-request": requests.tflops,
-                "tflops-limit": limits.tflops,
-                "vram-request": requests.vram,
-                "vram-limit": limits.vram,
-                "compute-percent-request": requests.compute,
-                "compute-percent-limit": limits.compute,
-            }
-            self._layer = {key: value for key, value in given.items() if value}
-        return self._layer
+        single = self.spec.single or QuotaSingle()
+        requests, limits = single.default_requests or Amounts(), single.default_limits or Amounts()
+        given = {
+            "tflops-request": requests.tflops,
+            "tflops-limit": limits.tflops,
+            "vram-request": requests.vram,
+            "vram-limit": limits.vram,
+            "compute-percent-request": requests.compute,
+            "compute-percent-limit": limits.compute,
+        }
+        return {key: value for key, value in given.items() if value}

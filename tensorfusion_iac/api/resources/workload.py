@@ -5,11 +5,10 @@ A profile is a template that pods name; a workload is the object that groups the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, PrivateAttr
+from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_snake
 
 from tensorfusion_iac.api import values
@@ -293,20 +292,20 @@ class WorkloadSpec(Model):
         ),
     )
 
-    _layer: Mapping[str, Any] | None = PrivateAttr(default=None)
-
-    def layer(self) -> Mapping[str, Any]:
+    def layer(self) -> dict[str, Any]:
         """What the spec gives, by the short key of the annotation that means the same; zeros are not given (SPEC §4)."""
-        if self._layer is None:
-            self._layer = _layer_of(self)
-        return self._layer
+        return _layer_of(self)
+
+
+_NO_AMOUNTS, _NO_SCALING, _NO_GANG = Amounts(), AutoSetResources(), GangScheduling()
 
 
 def _layer_of(spec: WorkloadSpec) -> dict[str, Any]:
-    resources = spec.resources or Resources()
-    requests, limits = resources.requests or Amounts(), resources.limits or Amounts()
-    scaling = (spec.auto_scaling_config or AutoScalingConfig()).auto_set_resources or AutoSetResources()
-    gang = spec.gang_scheduling or GangScheduling()
+    resources, config = spec.resources, spec.auto_scaling_config
+    requests = (resources and resources.requests) or _NO_AMOUNTS
+    limits = (resources and resources.limits) or _NO_AMOUNTS
+    scaling = (config and config.auto_set_resources) or _NO_SCALING
+    gang = spec.gang_scheduling or _NO_GANG
     given = {
         "tflops-request": requests.tflops or None,
         "tflops-limit": limits.tflops or None,
