@@ -1,7 +1,7 @@
 """Any Python value as the plain JSON that an API server would get: what a YAML file, a program or a test may hold (SPEC §4).
 
-As the way from YAML to the server has it: whole floats become integers, keys become text, and members that are null are
-left out (the server prunes them). What JSON can't say is a problem with its place; nothing raises.
+As on the way from YAML to the server: whole floats become integers and integers beyond 64 bits floats, keys become text,
+and members that are null are left out (the server prunes them). What JSON can't say is a problem with its place.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 
 MAX_DEPTH = 64
 _MAX_INTEGER = 2**63
+_MAX_NUMBER = 10**308
 _JSON = "text, a number, true, false, a list or an object"
 
 
@@ -62,9 +63,10 @@ def _key(key: object) -> str | None:
 
 
 def _scalar(value: object) -> Json:
-    if isinstance(value, float):
-        return int(value) if value.is_integer() else value
-    return value if value is None or isinstance(value, (str, int)) else None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        whole = isinstance(value, int) or value.is_integer()
+        return int(value) if whole and abs(value) < _MAX_INTEGER else float(value)
+    return value if value is None or isinstance(value, (str, bool)) else None
 
 
 def _scalar_problems(value: object, path: str) -> Iterator[Problem]:
@@ -72,8 +74,8 @@ def _scalar_problems(value: object, path: str) -> Iterator[Problem]:
         if not _is_text(value):
             yield Problem(path, quote(value), "valid Unicode")
     elif isinstance(value, (int, float)):
-        if not abs(value) < _MAX_INTEGER:  # also true of NaN
-            yield Problem(path, quote(value), "a number of at most 64 bits, or text in quotes")
+        if not abs(value) < _MAX_NUMBER:  # also true of NaN
+            yield Problem(path, quote(value), "a number that JSON can hold, or text in quotes")
     elif value is not None:
         hint = "; put a date or a time in quotes" if hasattr(value, "isoformat") else ""
         yield Problem(path, quote(value), _JSON, "{found} is not {accepted}" + hint)
