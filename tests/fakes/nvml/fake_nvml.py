@@ -87,7 +87,7 @@ class State(ctypes.Structure):
     )  # fmt: skip
 
 
-class NoCompiler(Exception):
+class NoCompilerError(Exception):
     """There is no C compiler on this machine, so nothing here can be tested."""
 
 
@@ -95,7 +95,7 @@ def build(folder: Path) -> Path:
     """Compile the fakes into `folder`: `new/` and `old/` hold the library of drivers with and without memory limits."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
-        raise NoCompiler("no cc, gcc or clang on PATH: the fake NVML cannot be built")
+        raise NoCompilerError("no cc, gcc or clang on PATH: the fake NVML cannot be built")
     library = ["-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-soname,libnvidia-ml.so.1"]
     jobs: tuple[tuple[str, str, Sequence[str]], ...] = (
         ("new/libnvidia-ml.so.1", "nvml.c", library),
