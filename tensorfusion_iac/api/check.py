@@ -33,10 +33,11 @@ def is_ours(raw: object) -> bool:
     return isinstance(version, str) and version.partition("/")[0] == GROUP
 
 
-def check_resource(raw: object) -> Verdict:
+def check_resource(raw: object, unknown: Collection[str] = ()) -> Verdict:
     """All problems and all warnings of one object (raw JSON or YAML), by camelCase path. Never raises.
 
-    No problems means that an API server with our CRDs takes it, `fieldValidation=Strict` included.
+    No problems means that an API server with our CRDs takes it, `fieldValidation=Strict` included. `unknown` are the paths of
+    fields that are not in the object because their values come later: nothing is said that rests on their absence.
     """
     given, problems = plain(raw)
     if not isinstance(given, dict):
@@ -45,7 +46,7 @@ def check_resource(raw: object) -> Verdict:
     if isinstance(model, Problem):
         return [*problems, model], []
     problems += metadata_problems(given.get("metadata"))
-    aside = {problem.field for problem in problems}
+    aside = {*unknown, *(problem.field for problem in problems)}
     known = _known_only(given, model, "", problems, aside)
     name = metadata.get("name") if isinstance(metadata := given.get("metadata"), dict) else None
     known |= {"metadata": {"name": name} if isinstance(name, str) else {}}  # the rest is judged above
@@ -55,7 +56,7 @@ def check_resource(raw: object) -> Verdict:
     if instance is not None:
         problems += _broken_rules(instance, known, "", aside)
         warnings += _doubts(instance)
-    return problems, warnings
+    return [problem for problem in problems if problem.field not in unknown], warnings
 
 
 def _model_of(given: Mapping[str, Json]) -> type[Model] | Problem:

@@ -66,7 +66,8 @@ class AnnotatedWorkload(Component):
         naming = planned.known.naming
 
         def report(verdict: Verdict) -> None:
-            self._report_late(verdict.problems, verdict.warnings, naming)
+            new = [warning for warning in verdict.warnings if warning not in planned.warnings]
+            self._report_late(verdict.problems, new, naming)
 
         self._warn(planned.warnings, naming)
         if planned.problems:

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tensorfusion_iac.api.fields import BY_KEY
-from tensorfusion_iac.api.problem import Problem
+from tensorfusion_iac.api.problem import Fault, Problem
 from tensorfusion_iac.api.resources import GPUPool as PoolModel
 from tensorfusion_iac.api.resources import WorkloadProfile as ProfileModel
+from tensorfusion_iac.api.written import as_text
 from tensorfusion_iac.components.gpupool import GPUPool
-from tensorfusion_iac.components.inputs import is_deferred, when_known
-from tensorfusion_iac.components.vgpu import VGPU, texts_of
+from tensorfusion_iac.components.inputs import is_deferred, is_known, when_known
+from tensorfusion_iac.components.vgpu import VGPU
 from tensorfusion_iac.components.workload_profile import WorkloadProfile
 
 
@@ -67,11 +69,23 @@ def _all(flags: list[Any]) -> Any:
 
 def shown(arguments: Mapping[str, Any], asked: Asking) -> dict[str, Any]:
     """The same as inputs of the component itself, so that a preview says `~vgpu`."""
-    vgpu, _ = texts_of((arguments.get("vgpu") or VGPU()).values())
+    vgpu: VGPU = arguments.get("vgpu") or VGPU()
     inputs = {
-        "vgpu": {BY_KEY[key].argument: text for key, text in vgpu.items()} or None,
+        "vgpu": {BY_KEY[key].argument: _text(key, value) for key, value in vgpu.values().items()} or None,
         "gpupool": asked.values["gpupool"] if "gpupool" in arguments else None,
         "workloadProfile": asked.values["workload-profile"] if "workload_profile" in arguments else None,
         "enabled": None if asked.enabled is True else asked.enabled,
     }
     return {name: value for name, value in inputs.items() if value is not None}
+
+
+def _text(key: str, value: Any) -> Any:
+    return as_text(key, value) if is_known(value) else when_known(value, partial(_lenient, key))
+
+
+def _lenient(key: str, value: object) -> str:
+    """What comes later is shown as it is; it is judged elsewhere."""
+    try:
+        return as_text(key, value)
+    except Fault:
+        return str(value)

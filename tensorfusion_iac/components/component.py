@@ -15,7 +15,7 @@ import pulumi
 from tensorfusion_iac.api.problem import Naming, Problem, as_written, quote
 from tensorfusion_iac.components.errors import SpecError, line_of, raise_or_collect
 from tensorfusion_iac.components.inputs import is_deferred
-from tensorfusion_iac.components.vgpu import VGPU, unknown_argument
+from tensorfusion_iac.components.vgpu import VGPU, nearest, unknown_argument
 
 PACKAGE = "tensorfusion"
 """The first part of every component's type token; the plugin of the same components carries it too."""
@@ -75,13 +75,14 @@ class Checks:
         self.arguments = {name: value for name, value in arguments.items() if value is not None}
         names = tuple(known)
         self.problems: list[Problem] = [unknown_argument(name, names) for name in arguments if name not in names]
+        self.misspelled = frozenset(close for name in arguments if name not in names for close in nearest(name, names))
         for name, accepted in required.items():
-            if name not in self.arguments:
+            if name not in self.arguments and name not in self.misspelled:
                 self.problems.append(Problem(name, "not given", accepted, "{found}; give {accepted}"))
 
     def _wrong(self, name: str, accepted: str) -> None:
         value = self.arguments.pop(name)
-        self.problems.append(Problem(name, f"{quote(value)} ({type(value).__name__})", accepted))
+        self.problems.append(Problem(name, quote(value), accepted))
 
     def whole(self, *names: str, low: int = 0) -> None:
         """These are whole numbers from `low`."""

@@ -6,7 +6,7 @@ is judged before anything is sent; Outputs wait for the judgement of the whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import pulumi
@@ -18,7 +18,7 @@ from tensorfusion_iac.api.problem import Naming, Problem
 from tensorfusion_iac.components.component import Component
 from tensorfusion_iac.components.inputs import is_deferred, is_known, never_known, replace_deferred, when_known, without_deferred
 from tensorfusion_iac.components.object_metadata import object_metadata
-from tensorfusion_iac.components.validated import problems_in, read
+from tensorfusion_iac.components.validated import verdict_on
 
 
 class TensorFusionResource(Component):
@@ -45,15 +45,18 @@ class TensorFusionResource(Component):
         self.resource, self.model, self.name = None, None, never_known()
         metadata = object_metadata(arguments, resource_name, annotations, problems)
         known, missing = without_deferred(spec)
-        problems += problems_in(self.MODEL, known, missing)
+        found, warnings = verdict_on(kind, known, missing)
+        said = {naming(problem.field) for problem in problems}
+        problems += [problem for problem in found if naming(problem.field) not in said]
+        self._warn(warnings, naming)
         if problems:
             self._refuse(problems, naming)
             return
         if missing:
-            checked = when_known({"spec": spec, "first": self._registered()}, self._checker(naming))
+            checked = when_known({"spec": spec, "first": self._registered()}, self._checker(naming, warnings))
             spec = replace_deferred(spec, lambda leaf: pulumi.Output.all(checked, leaf).apply(lambda both: both[1]))
         elif not is_deferred(metadata) and is_known(metadata.get("annotations")) and isinstance(metadata.get("name"), str):
-            self.model = read(self.MODEL, {"metadata": without_deferred(metadata)[0], "spec": spec})
+            self.model = self.MODEL.model_validate({"metadata": without_deferred(metadata)[0], "spec": spec})
         self._named = metadata.get("name") if not is_deferred(metadata) else None
         child = k8s.apiextensions.CustomResource(
             resource_name,
@@ -70,9 +73,10 @@ class TensorFusionResource(Component):
         self.resource = child
         self.name = child.metadata.apply(lambda known: known["name"])  # type: ignore[attr-defined]
 
-    def _checker(self, naming: Naming) -> Any:
+    def _checker(self, naming: Naming, told: Sequence[Problem]) -> Any:
         def check(late: Mapping[str, Any]) -> None:
-            self._report_late(problems_in(self.MODEL, late["spec"], frozenset()), (), naming)
+            problems, warnings = verdict_on(self.MODEL.__name__, late["spec"])
+            self._report_late(problems, [warning for warning in warnings if warning not in told], naming)
 
         return check
 

@@ -125,11 +125,10 @@ def node_selector(value: Any, problems: list[Problem]) -> Any:
         return {}
     if "nodeSelectorTerms" in value or "node_selector_terms" in value:
         return value
-    for label, wanted in value.items():
-        _check_label("node_selector", label, wanted, problems)
     rules = [
         {"key": label, "operator": "In", "values": list(wanted) if isinstance(wanted, (list, tuple)) else [wanted]}
         for label, wanted in value.items()
+        if _is_label("node_selector", label, wanted, problems)
     ]
     return {"nodeSelectorTerms": [{"matchExpressions": rules}]}
 
@@ -143,12 +142,13 @@ def label_selector(value: Any, problems: list[Problem]) -> Any:
         return {}
     if any(key in value for key in ("matchLabels", "match_labels", "matchExpressions", "match_expressions")):
         return value
-    for label, wanted in value.items():
-        _check_label("namespace_selector", label, wanted, problems)
-    return {"matchLabels": dict(value)}
+    labels = {label: wanted for label, wanted in value.items() if _is_label("namespace_selector", label, wanted, problems)}
+    return {"matchLabels": labels}
 
 
-def _check_label(argument: str, label: str, wanted: Any, problems: list[Problem]) -> None:
+def _is_label(argument: str, label: str, wanted: Any, problems: list[Problem]) -> bool:
     texts = wanted if isinstance(wanted, (list, tuple)) else [wanted]
-    if not all(isinstance(text, str) or is_deferred(text) for text in texts):
-        problems.append(Problem(f"{argument}.{label}", f"{wanted} ({type(wanted).__name__})", 'text, such as "true"'))
+    if all(isinstance(text, str) or is_deferred(text) for text in texts):
+        return True
+    problems.append(Problem(f"{argument}.{label}", quote(wanted), 'text, such as "true"'))
+    return False

@@ -37,27 +37,17 @@ def replace_deferred(tree: Any, replace: Callable[[Any], Any]) -> Any:
 
 
 def without_deferred(tree: Any, path: tuple[str, ...] = ()) -> tuple[Any, frozenset[tuple[str, ...]]]:
-    """The known part of a tree, and the paths of what was left out (list items by their index)."""
+    """The known part of a tree, and the paths of what was left out; a list of which any part comes later is left out whole."""
     if isinstance(tree, Mapping):
         kept: dict[str, Any] = {}
         missing: set[tuple[str, ...]] = set()
         for key, item in tree.items():
-            if is_deferred(item):
+            if is_deferred(item) or (isinstance(item, (list, tuple)) and not is_known(item)):
                 missing.add((*path, str(key)))
                 continue
             kept[key], below = without_deferred(item, (*path, str(key)))
             missing |= below
         return kept, frozenset(missing)
-    if isinstance(tree, (list, tuple)):
-        items, missing = [], set()
-        for index, item in enumerate(tree):
-            if is_deferred(item):
-                missing.add((*path, str(index)))
-                continue
-            known, below = without_deferred(item, (*path, str(index)))
-            items.append(known)
-            missing |= below
-        return items, frozenset(missing)
     return tree, frozenset()
 
 
@@ -68,5 +58,5 @@ def when_known(tree: Any, then: Callable[[Any], Any]) -> pulumi.Output[Any]:
 
 def never_known() -> pulumi.Output[Any]:
     """An Output that stays unknown: what an object that was refused would have given."""
-    value: pulumi.Output[Any] = pulumi.Output.from_input(pulumi.runtime.rpc.UNKNOWN)
+    value: pulumi.Output[Any] = pulumi.Output.from_input(pulumi.UNKNOWN)
     return value

@@ -25,10 +25,12 @@ Report = Callable[[Verdict], None]
 """Tells the user of a verdict's warnings, and raises SpecError if it refuses."""
 
 
-def finish(
-    plan: Plan, report: Report, registered: Callable[[], pulumi.Output[Any]]
-) -> tuple[dict[str, Any], pulumi.Output[Requested]]:
-    """The spec to send, and the sum of what it asks for. `report` hears of verdicts that come later, and of none
+Sent = tuple[dict[str, Any], pulumi.Output[Requested]]
+"""The spec to send, and the sum of what it asks for."""
+
+
+def finish(plan: Plan, report: Report, registered: Callable[[], pulumi.Output[Any]]) -> Sent:
+    """Finish the plan. `report` hears of verdicts that come later, and of none
     before what `registered` makes is known.
     """
     if plan.verdict is not None:
@@ -39,7 +41,7 @@ def finish(
     return _as_a_whole(plan, report, registered())
 
 
-def _leaf_by_leaf(plan: Plan, report: Report, first: pulumi.Output[Any]) -> tuple[dict[str, Any], pulumi.Output[Requested]]:
+def _leaf_by_leaf(plan: Plan, report: Report, first: pulumi.Output[Any]) -> Sent:
     def check(late: Mapping[str, Any]) -> Requested:
         template = camel_template(late["facts"])
         return _judged(plan, template, late["asked"], late["pods"], report)[1]
@@ -54,7 +56,7 @@ def _leaf_by_leaf(plan: Plan, report: Report, first: pulumi.Output[Any]) -> tupl
     return sent, checked
 
 
-def _as_a_whole(plan: Plan, report: Report, first: pulumi.Output[Any]) -> tuple[dict[str, Any], pulumi.Output[Requested]]:
+def _as_a_whole(plan: Plan, report: Report, first: pulumi.Output[Any]) -> Sent:
     def check(late: Mapping[str, Any]) -> tuple[dict[str, Any], Requested]:
         template = camel_template(late["template"])
         if not late["enabled"]:

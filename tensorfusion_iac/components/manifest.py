@@ -58,4 +58,4 @@ def _text_of(path: Path, subject: str) -> str:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         message = "{found} can't be read: " + reason + "; give {accepted}"
         accepted = "the path of a file, from the folder that pulumi runs the program in"
-        raise SpecError(subject, [Problem("manifest", quote(path), accepted, message)]) from None
+        raise SpecError(subject, [Problem("manifest", quote(str(path)), accepted, message)]) from None

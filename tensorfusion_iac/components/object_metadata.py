@@ -8,11 +8,11 @@ from typing import Any
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 
 from tensorfusion_iac.api.annotations import annotation_naming
+from tensorfusion_iac.api.metadata import metadata_problems
 from tensorfusion_iac.api.names import PREFIX
-from tensorfusion_iac.api.problem import Fault, Problem, quote
-from tensorfusion_iac.api.values import parse_name
+from tensorfusion_iac.api.problem import Problem, quote
 from tensorfusion_iac.components.camel import camel
-from tensorfusion_iac.components.inputs import is_deferred, when_known
+from tensorfusion_iac.components.inputs import is_deferred, when_known, without_deferred
 from tensorfusion_iac.components.vgpu import is_user_key
 
 _OF_THE_SERVER = (
@@ -69,19 +69,15 @@ def _merge(given: Mapping[str, Any], default_name: str | None) -> Metadata:
 
 
 def _problems(given: Mapping[str, Any], merged: Metadata) -> list[Problem]:
-    found: list[Problem] = []
-    for part in ("name", "namespace"):
-        value = merged.get(part)
-        if value is None or is_deferred(value):
-            continue
-        try:
-            parse_name(value if isinstance(value, str) else str(value))
-        except Fault as fault:
-            found.append(fault.at(f"metadata.{part}"))
+    known, missing = without_deferred(merged)
+    if not {("name",), ("generateName",)} & missing:
+        known.setdefault("name", "made-by-pulumi")
+    later = {".".join(("metadata", *path)) for path in missing}
+    found = [problem for problem in metadata_problems(known) if problem.field not in later]
     own = given["metadata"].get("namespace")
     if own is not None and given["namespace"] is not None and not is_deferred(own) and own != given["namespace"]:
-        found.append(Problem("namespace", quote(given["namespace"]), "one of the two",
-                             "{found} stands beside metadata.namespace " + quote(own) + "; give {accepted}"))  # fmt: skip
+        message = "{found} stands beside metadata.namespace " + quote(own) + "; give {accepted}"
+        found.append(Problem("namespace", quote(given["namespace"]), "one of the two", message))
     return found
 
 

@@ -65,6 +65,7 @@ def plan(shape: Shape, names: tuple[str, ...], name: str, arguments: Mapping[str
     given, problems, warnings = checks.arguments, checks.problems, misplaced(checks.arguments.get("annotations"))
     asked = asking(given, problems)
     spec = _spec(shape, name, given, problems)
+    problems = [problem for problem in problems if problem.field not in checks.misspelled]
     template = get_path(spec, shape.template)
     own = {key: PREFIX + key for key in own_keys(template)}
     known = Known(Owner(shape.kind, name), asked.profile, asked.pool, {**own, **asked.names})

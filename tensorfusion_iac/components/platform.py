@@ -11,15 +11,20 @@ from typing import Any
 
 from tensorfusion_iac.admission.configuration import CONFIGURATION, TLS_SECRET
 from tensorfusion_iac.api.levels import PRIORITY
-from tensorfusion_iac.api.names import AGENT_NAMESPACE, GROUP, PRIORITY_CLASS_PREFIX, SYSTEM_NAMESPACE
+from tensorfusion_iac.api.names import (
+    AGENT_ACCOUNT,
+    AGENT_NAMESPACE,
+    CONTROLLER_ACCOUNT,
+    GROUP,
+    PRIORITY_CLASS_PREFIX,
+    SCHEDULER_ACCOUNT,
+    SYSTEM_NAMESPACE,
+    WEBHOOK_ACCOUNT,
+)
 
 Manifest = dict[str, Any]
 
 LABELS = {"app.kubernetes.io/part-of": "tensor-fusion"}
-WEBHOOK_ACCOUNT = "tensor-fusion-webhook"
-SCHEDULER_ACCOUNT = "tensor-fusion-scheduler"
-CONTROLLER_ACCOUNT = "tensor-fusion-controller"
-AGENT_ACCOUNT = "tensor-fusion-agent"
 
 _READ = ["get", "list", "watch"]
 _RBAC = "rbac.authorization.k8s.io"

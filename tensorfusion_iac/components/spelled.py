@@ -7,6 +7,7 @@ they are, so that validation can name them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from functools import lru_cache
 from types import NoneType
 from typing import Any, get_args
@@ -30,7 +31,7 @@ def spelled(value: Any, model: type[BaseModel] | None) -> Any:
         return {key: spelled(item, inner.get(key)) for key, item in pairs}
     if isinstance(value, (list, tuple)):
         return [spelled(item, model) for item in value]
-    return value
+    return value.value if isinstance(value, Enum) else value
 
 
 @lru_cache(maxsize=256)

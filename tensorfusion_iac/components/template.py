@@ -36,7 +36,7 @@ def _marked(template: Mapping[str, Any], values: Mapping[str, Any], enabled: boo
     if not enabled:
         return plain(template)
     own = {key: PREFIX + key for key in own_keys(template)}
-    known = Known(Owner("", ""), names={**own, **{key: argument_naming(key) for key in values}})
+    known = Known(Owner("", ""), names={**own, **{key: f"vgpu.{argument_naming(key)}" for key in values}})
     facts = facts_of(template)
     if is_known(facts) and is_known(values):
         verdict = judge(facts, values, known)

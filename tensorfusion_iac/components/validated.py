@@ -1,32 +1,15 @@
-"""Problems of a custom resource's spec by its pydantic model, as values (SPEC §4)."""
+"""Problems of a custom resource before it is sent: the API server's own verdict, on the part that is known (SPEC §4)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
-
-from tensorfusion_iac.api.problem import Problem, quote
-
-
-def read(model: type[BaseModel], manifest: Mapping[str, Any]) -> BaseModel:
-    """The typed object of a manifest that has no problems."""
-    return model.model_validate(manifest)
+from tensorfusion_iac.api.check import Verdict, check_resource
+from tensorfusion_iac.api.names import API_VERSION
 
 
-def problems_in(model: type[BaseModel], spec: Mapping[str, Any], missing: Collection[tuple[str, ...]]) -> list[Problem]:
-    """The problems of the known part of a spec; `missing` are the paths that are known later."""
-    try:
-        model.model_validate({"spec": spec})
-    except ValidationError as error:
-        return [_problem(item) for item in error.errors(include_url=False) if not (item["type"] == "missing" and missing)]
-    return []
-
-
-def _problem(item: Any) -> Problem:
-    where = ".".join(str(part) for part in item["loc"])
-    fault = item.get("ctx", {}).get("fault")
-    if fault is not None:
-        return Problem(where, fault.found, fault.accepted, fault.message)
-    return Problem(where, quote(item.get("input")), item["msg"], "{found}: {accepted}")
+def verdict_on(kind: str, spec: Mapping[str, Any], missing: Collection[tuple[str, ...]] = ()) -> Verdict:
+    """Problems and warnings of the spec of an object of `kind`; `missing` are the paths in it that are known later."""
+    raw = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": "judged-apart"}, "spec": spec}
+    return check_resource(raw, frozenset(".".join(("spec", *path)) for path in missing))

@@ -96,8 +96,8 @@ class VGPU:
         return f"VGPU({', '.join(f'{name}={_shown(value)}' for name, value in given)})"
 
     def values(self) -> dict[str, Any]:
-        """What is given, by short annotation key, as it was given; Outputs included."""
-        return {row.key: value for row in FIELDS if (value := getattr(self, row.argument)) is not None}
+        """What is given, by short annotation key, as it was given (mappings and lists as plain ones); Outputs included."""
+        return {row.key: _thawed(value) for row in FIELDS if (value := getattr(self, row.argument)) is not None}
 
     def annotations(self) -> Mapping[str, pulumi.Input[str]]:
         """The annotations (full keys, the table's order): text where the value is known, else an Output of the text.
@@ -133,9 +133,14 @@ def argument_naming(name: str) -> str:
 
 def unknown_argument(name: str, known: Sequence[str]) -> Problem:
     """A keyword that no argument has, with the nearest that exists."""
-    close = get_close_matches(name, known, 1, 0.6)
+    close = nearest(name, known)
     return Problem(name, "no such argument", f"did you mean {close[0]}?" if close else _listed(known),
                    "{found}; {accepted}")  # fmt: skip
+
+
+def nearest(name: str, known: Sequence[str]) -> list[str]:
+    """The argument that a misspelled one was meant to be, if one is near."""
+    return get_close_matches(name, known, 1, 0.6)
 
 
 def _listed(known: Sequence[str]) -> str:
@@ -152,6 +157,13 @@ def texts_of(values: Mapping[str, Any]) -> tuple[dict[str, pulumi.Input[str]], l
         except Fault as fault:
             problems.append(fault.at(key))
     return texts, problems
+
+
+def _thawed(value: Any) -> Any:
+    """Pulumi looks for Outputs inside plain dictionaries and lists only."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _late(value: object) -> bool:

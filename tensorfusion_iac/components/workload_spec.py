@@ -17,7 +17,6 @@ from tensorfusion_iac.api.problem import Fault, Problem
 from tensorfusion_iac.api.resources import WorkloadSpec
 from tensorfusion_iac.api.written import as_text
 from tensorfusion_iac.components.component import Checks
-from tensorfusion_iac.components.errors import SpecError
 from tensorfusion_iac.components.gpupool import GPUPool
 from tensorfusion_iac.components.inputs import is_known, when_known
 from tensorfusion_iac.components.pods import Json
@@ -138,7 +137,8 @@ def _plain(value: Any) -> Any:
 
 
 def _late_field(key: str, value: Any) -> Any:
+    """What cannot be read stays as it is: the whole spec is judged next, and says what is wrong."""
     try:
         return _field(key, as_text(key, value))
-    except Fault as fault:
-        raise SpecError("VGPU", [fault.at(key)], argument_naming) from None
+    except Fault:
+        return value if isinstance(value, (str, bool, int, float)) else str(value)
