@@ -16,7 +16,8 @@ from typing import Any, Generic, TypeVar
 from pydantic import ValidationError
 
 from tensorfusion_iac.admission.resources import Neighbours
-from tensorfusion_iac.api import GPUPool, GPUResourceQuota, Namespace, Owner, WorkloadProfile
+from tensorfusion_iac.api import Fault, GPUPool, GPUResourceQuota, Namespace, Owner, WorkloadProfile
+from tensorfusion_iac.api.values import parse_name
 from tensorfusion_iac.kube.client import Client, Object
 from tensorfusion_iac.kube.errors import KubeError
 from tensorfusion_iac.kube.informer import Change, ChangeType, Informer, key_of
@@ -168,6 +169,8 @@ class Cluster:
 
     async def _read(self, resource: Resource, name: str, namespace: str = "") -> Object | None:
         """One bounded live read; None if there is no such object, or no answer in time."""
+        if not _is_name(name):  # it may come from an annotation, and goes into a URL
+            return None
         missed = (resource.plural, namespace, name)
         now = self._clock()
         if now - self._missed.get(missed, float("-inf")) < _MISS_KEPT_S:
@@ -189,6 +192,14 @@ def controller_of(item: Mapping[str, Any]) -> Owner | None:
             if isinstance(kind, str) and isinstance(name, str) and isinstance(uid, str):
                 return Owner(kind, name, uid)
     return None
+
+
+def _is_name(text: str) -> bool:
+    try:
+        parse_name(text)
+    except Fault:
+        return False
+    return True
 
 
 def _labels_only(item: Object) -> Object:

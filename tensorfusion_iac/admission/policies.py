@@ -14,17 +14,19 @@ from typing import Any
 from tensorfusion_iac.admission.configuration import excluded
 from tensorfusion_iac.api.names import (
     API_VERSION,
+    CONTROLLER_ACCOUNT,
     ENABLED_LABEL,
     PREFIX,
+    SCHEDULER_ACCOUNT,
     SCHEDULER_NAME,
     SYSTEM_KEYS,
     SYSTEM_KEYS_BY_CONTAINER,
-    SYSTEM_NAMESPACE,
+    account_user,
     key,
 )
 
-SCHEDULER_USER = f"system:serviceaccount:{SYSTEM_NAMESPACE}:tensor-fusion-scheduler"
-CONTROLLER_USER = f"system:serviceaccount:{SYSTEM_NAMESPACE}:tensor-fusion-controller"
+SCHEDULER_USER = account_user(SCHEDULER_ACCOUNT)
+CONTROLLER_USER = account_user(CONTROLLER_ACCOUNT)
 _REGISTRATION = "admissionregistration.k8s.io/v1"
 _TEMPLATE_GROUPS = {"apps": ["deployments", "statefulsets", "replicasets", "daemonsets"], "batch": ["jobs"]}
 
