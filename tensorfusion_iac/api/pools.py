@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from tensorfusion_iac.api.context import UNJUDGED, Namespace, NotJudged
 from tensorfusion_iac.api.merge import Merge
 from tensorfusion_iac.api.problem import Fault, literal, quote
-from tensorfusion_iac.api.resources.gpupool import GPUPool, LabelRequirement, LabelSelector
+from tensorfusion_iac.api.resources.gpupool import GPUPool
+from tensorfusion_iac.api.resources.selectors import LabelRequirement, LabelSelector
 from tensorfusion_iac.api.worker import Source
 
 

@@ -9,7 +9,7 @@ from resolving import ENOUGH, a_pool, accepted, ask, problems
 
 from tensorfusion_iac.api import UNJUDGED, Namespace, Source
 from tensorfusion_iac.api.pools import selects
-from tensorfusion_iac.api.resources.gpupool import LabelSelector
+from tensorfusion_iac.api.resources.selectors import LabelSelector
 
 A, B, C = a_pool(name="a", default=False), a_pool(name="b", default=False), a_pool(name="c")
 OTHER_DEFAULT = a_pool(name="d")

@@ -27,7 +27,7 @@ CustomResourceDefinitions are (`tensorfusion crds` prints them); do not edit it.
 - `[]` stands for each item of a list. `kubectl get tensorfusion -A` lists the objects of all kinds.
 - The API server judges all that is said here but one thing: bounds of amounts, and rules between them, inside a list
   (`cronScalingRules[].desiredResources`), since Kubernetes 1.33, the oldest that we support, does not admit such rules.
-  `tensorfusion validate` and the components judge those too.
+  `tensorfusion validate`, the components and the webhook judge those too.
 """
 
 

@@ -1,6 +1,6 @@
 """What all custom resources share: the model base, metadata, conditions, and the quantity types (SPEC §4).
 
-The CRDs are generated from these models (`api/crd.py`), so a field's type, bounds and description stand here once. A
+The CRDs are generated from these models (`api/crd`), so a field's type, bounds and description stand here once. A
 field marked with `ignored()` is one that the public operator has and we do not use: accepted, described so, and unused.
 """
 

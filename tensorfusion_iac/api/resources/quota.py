@@ -11,9 +11,9 @@ from pydantic import ConfigDict, Field
 
 from tensorfusion_iac.api.levels import Feature, Isolation, QoS
 from tensorfusion_iac.api.names import API_VERSION
+from tensorfusion_iac.api.resources.amounts import Amounts, limits_cover_requests
 from tensorfusion_iac.api.resources.base import Column, Conditions, Kind, Model, ObjectMeta, Quantity, Status
 from tensorfusion_iac.api.resources.text import distinct
-from tensorfusion_iac.api.resources.workload import Amounts, limits_cover_requests
 from tensorfusion_iac.api.values import MAX_INT32
 
 Count = Annotated[int, Field(ge=0, le=MAX_INT32)]

@@ -9,185 +9,36 @@ from datetime import timedelta
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
-from pydantic.alias_generators import to_snake
 
 from tensorfusion_iac.api import values
-from tensorfusion_iac.api.levels import AutoscaleTarget, Feature, Isolation, QoS
+from tensorfusion_iac.api.levels import Feature, Isolation, QoS
 from tensorfusion_iac.api.names import API_VERSION
 from tensorfusion_iac.api.problem import Fault
+from tensorfusion_iac.api.resources.amounts import Amounts, Resources
+from tensorfusion_iac.api.resources.autoscaling import AutoScalingConfig, AutoSetResources
 from tensorfusion_iac.api.resources.base import (
     Column,
     Conditions,
     FreeObject,
     Kind,
     Model,
-    Name,
     ObjectMeta,
-    Percent,
     Rule,
     ShortText,
     Status,
-    Tflops,
     VendorName,
-    Vram,
     ignored,
 )
-from tensorfusion_iac.api.resources.cel import any_given, covers, given
+from tensorfusion_iac.api.resources.cel import any_given
 from tensorfusion_iac.api.resources.text import (
-    CronText,
     DurationText,
     ModelText,
     PoolNameText,
-    RatioText,
     TemplateText,
-    UrlText,
     distinct,
 )
 
-MAX_CRON_RULES = 64
 Index = Annotated[int, Field(ge=0, le=values.MAX_INT32)]
-
-
-class Amounts(Model):
-    """Compute and memory of one side, per vGPU worker per GPU. 0 means: not given."""
-
-    tflops: Tflops | None = Field(default=None, description="FP16 TFLOPS, below 100000. Excludes compute.")
-    vram: Vram | None = Field(default=None, description="Bytes of GPU memory, below 10Ti.")
-    compute: Percent | None = Field(default=None, description="Percent of the card's compute, 0..100. Excludes tflops.")
-
-    RULES: ClassVar = (
-        Rule(
-            f"!({given('tflops')} && {given('compute')})",
-            lambda amounts: not (amounts.tflops and amounts.compute),
-            "compute",
-            "compute stands beside tflops",
-            "one of the two",
-        ),
-    )
-
-
-def limits_cover_requests(limits: str, requests: str) -> tuple[Rule, ...]:
-    """The rules by which the fields `limits` and `requests` (camelCase) of one object fit together."""
-
-    def rule(what: str) -> Rule:
-        def holds(resources: Model) -> bool:
-            limit = getattr(getattr(resources, to_snake(limits)), what, None)
-            request = getattr(getattr(resources, to_snake(requests)), what, None)
-            return not limit or request is None or limit >= request
-
-        limit, request = f"{limits}.{what}", f"{requests}.{what}"
-        return Rule(
-            covers(limit, request),
-            holds,
-            limit,
-            f"{limit} is below {request}",
-            "at least as much, or leave it out",
-        )
-
-    return tuple(rule(what) for what in ("tflops", "vram", "compute"))
-
-
-class Resources(Model):
-    """Requests and limits. A missing request is the limit; a missing vram limit is the vram request."""
-
-    requests: Amounts | None = Field(default=None, description="What the scheduler reserves on each GPU.")
-    limits: Amounts | None = Field(default=None, description="What the node agent enforces on each GPU.")
-
-    RULES: ClassVar = limits_cover_requests("limits", "requests")
-
-
-class AutoSetResources(Model):
-    """Autoscaling of the amounts by the history of use (SPEC §8)."""
-
-    enable: bool = Field(default=False, description="Set the amounts from the history of use.")
-    target_resource: AutoscaleTarget | None = Field(default=None, description="Which amounts to set; default all.")
-    target_compute_percentile: RatioText | None = Field(default=None, description="Percentile of compute use; default 0.95.")
-    lower_bound_compute_percentile: RatioText | None = Field(default=None, description="Default 0.5.")
-    upper_bound_compute_percentile: RatioText | None = Field(default=None, description="Default 0.99.")
-    target_vram_percentile: RatioText | None = Field(
-        default=None, alias="targetVRAMPercentile", description="Percentile of memory use; default 0.98."
-    )
-    lower_bound_vram_percentile: RatioText | None = Field(
-        default=None, alias="lowerBoundVRAMPercentile", description="Default 0.5."
-    )
-    upper_bound_vram_percentile: RatioText | None = Field(
-        default=None, alias="upperBoundVRAMPercentile", description="Default 0.99."
-    )
-    margin_fraction: RatioText | None = Field(default=None, description="Added to the estimate; default 0.15.")
-    update_threshold: RatioText | None = Field(default=None, description="Smallest change applied; default 0.1.")
-    history_data_period: DurationText | None = Field(default=None, description="Length of the history; default 2h.")
-    min_vram_resources_ratio: RatioText | None = Field(
-        default=None, alias="minVRAMResourcesRatio", description="Lowest vram, as a share of the original."
-    )
-    max_vram_resources_ratio: RatioText | None = Field(
-        default=None, alias="maxVRAMResourcesRatio", description="Highest vram, as a share of the original."
-    )
-    min_compute_resources_ratio: RatioText | None = Field(default=None, description="Lowest compute, as a share of the original.")
-    max_compute_resources_ratio: RatioText | None = Field(
-        default=None, description="Highest compute, as a share of the original."
-    )
-    initial_delay_period: DurationText | None = Field(default=None, description="No change before; default 30m.")
-    interval: DurationText | None = Field(default=None, description="Time between two looks; default 30s.")
-
-
-class CronScalingRule(Model):
-    """Amounts that hold between two cron times."""
-
-    enable: bool = Field(default=True, description="Whether the rule counts.")
-    name: Annotated[str, Field(max_length=63)] = Field(default="", description="Name, shown in status.")
-    start: CronText = Field(default="", description="Five cron fields: when it begins.")
-    end: CronText = Field(default="", description="Five cron fields: when it ends.")
-    time_zone: Annotated[str, Field(max_length=64)] | None = Field(default=None, description="IANA time zone; default UTC.")
-    desired_resources: Resources | None = Field(default=None, description="The amounts while it holds.")
-
-    RULES: ClassVar = (
-        Rule(
-            "!has(self.start) || !has(self.end) || self.start == '' || self.start != self.end",
-            lambda rule: not rule.start or rule.start != rule.end,
-            "end",
-            "end is the same as start",
-            "another time",
-        ),
-    )
-
-
-class SecretKeyRef(Model):
-    """A Secret of the same namespace."""
-
-    name: Name = Field(description="Name of the Secret.")
-    key: Annotated[str, Field(max_length=253)] | None = Field(default=None, description="Key in it; default token.")
-    namespace: Name | None = ignored("Only the workload's own namespace is read.")
-
-
-class ExternalScaler(Model):
-    """A service that is asked for the amounts by HTTP POST."""
-
-    enable: bool = Field(default=False, description="Whether to ask it.")
-    url: UrlText = Field(default="", description="Its URL; the platform must allow the host.")
-    api_key_secret_ref: SecretKeyRef | None = Field(default=None, description="Bearer token.")
-    initial_delay_period: DurationText | None = Field(default=None, description="Not asked before.")
-    interval: DurationText | None = Field(default=None, description="Time between two questions.")
-
-    RULES: ClassVar = (
-        Rule(
-            "!has(self.enable) || !self.enable || (has(self.url) && self.url != '')",
-            lambda scaler: not scaler.enable or bool(scaler.url),
-            "url",
-            "enable without url",
-            "the URL to ask",
-            needs=("url",),
-        ),
-    )
-
-
-class AutoScalingConfig(Model):
-    """The three ways of autoscaling; each also works alone."""
-
-    auto_set_resources: AutoSetResources | None = Field(default=None, description="By the history of use.")
-    cron_scaling_rules: Annotated[tuple[CronScalingRule, ...], Field(max_length=MAX_CRON_RULES)] | None = Field(
-        default=None, description="By the clock."
-    )
-    external_scaler: ExternalScaler | None = Field(default=None, description="By an external service.")
 
 
 class GangScheduling(Model):
