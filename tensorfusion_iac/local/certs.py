@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from tensorfusion_iac.api.names import WEBHOOK_ACCOUNT, account_user
 from tensorfusion_iac.local.layout import write_private
 
 AUTHORITY_LIFE = timedelta(days=3650)
@@ -54,6 +55,7 @@ LEAVES = (
     Leaf("admin", CLUSTER, "admin", "system:masters"),
     Leaf("controller-manager", CLUSTER, "system:kube-controller-manager"),
     Leaf("scheduler", CLUSTER, "system:kube-scheduler"),
+    Leaf("webhook", CLUSTER, account_user(WEBHOOK_ACCOUNT), "system:serviceaccounts"),  # the rights of its account, no more
     Leaf("kwok", CLUSTER, "kwok", "system:masters"),  # it plays every kubelet, and garbage collection of their pods
 )
 

@@ -6,6 +6,7 @@ cluster needs is turned on; the recipe is TOOLCHAIN.md's.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from tensorfusion_iac.local.certs import CLUSTER, ETCD, SERVICE_ACCOUNTS, Pki
@@ -41,12 +42,18 @@ def table(settings: Settings, layout: Layout) -> tuple[Process, ...]:
         _controller_manager(settings, layout, pki),
         _scheduler(settings, layout, pki),
         _kwok(settings, layout),
+        _webhook(settings, layout),
     )
 
 
 def server_url(settings: Settings) -> str:
     """Where the API server is."""
     return f"https://{HOST}:{settings.ports.apiserver}"
+
+
+def webhook_url(settings: Settings) -> str:
+    """Where the API server asks the webhook, for `ControlPlane(runtime="local", webhook_url=...)`."""
+    return f"https://{HOST}:{settings.ports.webhook}"
 
 
 def scheduler_config_path(layout: Layout) -> Path:
@@ -159,6 +166,23 @@ def _scheduler(settings: Settings, layout: Layout, pki: Pki) -> Process:
     )
     probe = Probe(f"https://{HOST}:{port}/healthz", authority)
     return Process("kube-scheduler", argv, probe, after=("kube-apiserver",))
+
+
+def _webhook(settings: Settings, layout: Layout) -> Process:
+    argv = (
+        sys.executable,
+        "-m",
+        "tensorfusion_iac.cli",
+        "serve",
+        "webhook",
+        f"--kubeconfig={layout.component_kubeconfig('webhook')}",
+        f"--address={HOST}",
+        f"--port={settings.ports.webhook}",
+        f"--host={HOST}",
+        "--identity=local",
+    )
+    probe = Probe(f"{webhook_url(settings)}/readyz", any_certificate=True)
+    return Process("webhook", argv, probe, after=("kube-apiserver",), until="the platform is deployed")
 
 
 def _kwok(settings: Settings, layout: Layout) -> Process:

@@ -46,7 +46,7 @@ _GRACE_S = 5.0
 _START_TIMEOUT_S = 60.0
 _GIVE_UP_AFTER = 3  # failures in a row before it was ever ready
 _LOG_TAIL_LINES = 8
-_COMPONENTS = ("controller-manager", "scheduler", "kwok")
+_COMPONENTS = ("controller-manager", "scheduler", "kwok", "webhook")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,7 @@ class Up:
 
     kubeconfig: Path
     server: str
+    webhook_url: str
     started: bool
     nodes: int
     took_s: float
@@ -98,7 +99,7 @@ def up(
                 _end(layout, say)
             raise
     nodes = sum(group.nodes for group in settings.groups)
-    return Up(layout.kubeconfig, commands.server_url(settings), not running, nodes, time.monotonic() - began)
+    return Up(layout.kubeconfig, commands.server_url(settings), commands.webhook_url(settings), not running, nodes, time.monotonic() - began)
 
 
 def down(layout: Layout, say: Say) -> bool:
@@ -202,6 +203,7 @@ def _write_files(layout: Layout, settings: Settings) -> None:
 
 
 def _wait_until_ready(layout: Layout, settings: Settings, say: Say, deadline: float) -> None:
+    awaited = {process.name for process in commands.table(settings, layout) if not process.until}
     announced = _ready(load_runtime(layout.runtime))  # a second `up` has nothing to tell
     while True:
         runtime = load_runtime(layout.runtime)
@@ -211,12 +213,12 @@ def _wait_until_ready(layout: Layout, settings: Settings, say: Say, deadline: fl
         announced |= ready
         for record in runtime.processes if runtime else ():
             _give_up_on(record, layout)
-        if runtime and len(ready) == len(runtime.processes):
+        if runtime and awaited <= ready:
             break
         if not is_held(layout.supervisor_lock):
             raise LocalError(f"the supervisor ended:\n{_tail(layout.log(leftovers.SUPERVISOR))}")
         if time.monotonic() > deadline:
-            waiting = {record.name for record in runtime.processes} - ready if runtime else {leftovers.SUPERVISOR}
+            waiting = awaited - ready if runtime else {leftovers.SUPERVISOR}
             raise LocalError(f"not ready in time: {', '.join(sorted(waiting))}; see {layout.logs}")
         time.sleep(_POLL_S)
     asyncio.run(_nodes_ready(layout, fleet.build(settings.groups, look_up), deadline))

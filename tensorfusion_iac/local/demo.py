@@ -39,13 +39,14 @@ def run(demo: Demo, say: Say) -> None:
     started = up(demo.layout, Wish(), lambda: tools, say)
     say(f"control plane {'up' if started.started else 'already up'} at {started.server}, {started.nodes} simulated nodes")
     pulumi_home.prepare(demo.layout, tools)
-    deploy(demo.project, pulumi_home.environment(demo.layout, os.environ.get("PATH", os.defpath)), say)
+    deploy(demo.project, started.webhook_url, pulumi_home.environment(demo.layout, os.environ.get("PATH", os.defpath)), say)
 
 
-def deploy(project: Path, variables: Mapping[str, str], say: Say) -> None:
-    """`pulumi up` of the project's stack, made if need be."""
+def deploy(project: Path, webhook_url: str, variables: Mapping[str, str], say: Say) -> None:
+    """`pulumi up` of the project's stack, made if need be and told where the webhook is."""
     say(f"pulumi up: {project.name}, stack {pulumi_home.STACK}")
     _pulumi(project, variables, "stack", "select", "--create", pulumi_home.STACK)
+    _pulumi(project, variables, "config", "set", "webhookUrl", webhook_url, "--stack", pulumi_home.STACK)
     _pulumi(project, variables, "up", "--yes", "--non-interactive", "--stack", pulumi_home.STACK)
 
 

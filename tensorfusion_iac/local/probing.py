@@ -21,9 +21,7 @@ class Prober:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(force_close=True), timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)
-        )
+        self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S))
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -47,6 +45,8 @@ class Prober:
 
 @lru_cache(maxsize=32)
 def _tls(probe: Probe) -> ssl.SSLContext | bool:
+    if probe.any_certificate:
+        return False
     if probe.authority is None:
         return True
     tls = ssl.create_default_context(cafile=str(probe.authority))

@@ -8,12 +8,19 @@ from typing import Any
 
 import yaml
 
+from tensorfusion_iac.api.names import RESOURCE, SCHEDULER_NAME
+
 DEFAULT_PROFILE: Mapping[str, Any] = {"schedulerName": "default-scheduler"}
+VGPU_PROFILE: Mapping[str, Any] = {
+    "schedulerName": SCHEDULER_NAME,
+    # No node has the resource; without this, vGPU pods would wait for one that does.
+    "pluginConfig": [{"name": "NodeResourcesFit", "args": {"ignoredResources": [RESOURCE]}}],
+}
 
 
 def render(
     kubeconfig: Path,
-    profiles: Sequence[Mapping[str, Any]] = (DEFAULT_PROFILE,),
+    profiles: Sequence[Mapping[str, Any]] = (DEFAULT_PROFILE, VGPU_PROFILE),
     extenders: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """A KubeSchedulerConfiguration as YAML; `profiles` and `extenders` are parts of it, in its own words."""

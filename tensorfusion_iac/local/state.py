@@ -32,6 +32,7 @@ class Ports(_Record):
     controller_manager: Port
     scheduler: Port
     kwok: Port
+    webhook: Port
 
 
 class NodeGroup(_Record):

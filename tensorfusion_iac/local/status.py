@@ -31,6 +31,7 @@ class ProcessStatus:
     health: str
     last_end: str
     log: Path
+    fault: str | None = None
 
     def record(self) -> dict[str, Any]:
         """For `--output json`."""
@@ -90,7 +91,7 @@ def status(layout: Layout) -> Status:
     return Status(
         root=layout.root,
         running=running,
-        healthy=running and all(process.health == "ok" for process in processes),
+        healthy=running and all(process.pid is not None and process.fault is None for process in processes),
         supervisor_pid=runtime.supervisor_pid if running and runtime else None,
         server=commands.server_url(settings),
         kubeconfig=layout.kubeconfig,
@@ -109,10 +110,17 @@ def _process(process: Process, record: ProcessRecord | None, fault: str | None, 
         pid=record.pid if alive else None,
         uptime_s=time.time() - record.started_at if alive and record.started_at else None,
         restarts=record.restarts,
-        health=(fault or "ok") if alive else "does not run",
+        health=_health(process, fault) if alive else "does not run",
         last_end=record.last_end,
         log=log,
+        fault=None if process.until else fault,
     )
+
+
+def _health(process: Process, fault: str | None) -> str:
+    if fault is None:
+        return "ok"
+    return f"idle until {process.until}" if process.until else fault
 
 
 def _is_alive(record: ProcessRecord) -> bool:

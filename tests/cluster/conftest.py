@@ -5,66 +5,18 @@ It ends when the session does, and also when pytest is killed: its supervisor wa
 
 from __future__ import annotations
 
-import asyncio
 import os
-import subprocess
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
+from running_plane import ControlPlane, tools
+from running_webhook import admitting
 
-from tensorfusion_iac.kube.client import Client
-from tensorfusion_iac.local import commands
-from tensorfusion_iac.local import control_plane as control_plane_module
+from tensorfusion_iac.local import control_plane as door
 from tensorfusion_iac.local.layout import Layout
-from tensorfusion_iac.local.toolchain import locate
-
-T = TypeVar("T")
 
 FOLDER = "control-plane"
-
-
-@dataclass(frozen=True)
-class ControlPlane:
-    """A running control plane, with the administrator's access."""
-
-    layout: Layout
-
-    @property
-    def kubeconfig(self) -> Path:
-        return self.layout.kubeconfig
-
-    def ask(self, use: Callable[[Client], Awaitable[T]]) -> T:
-        """Run `use` with a client, from a test that isn't asynchronous: `plane.ask(lambda client: client.get(...))`."""
-
-        async def run() -> T:
-            async with await Client.from_kubeconfig(self.kubeconfig) as client:
-                return await use(client)
-
-        return asyncio.run(run())
-
-    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        """Run kubectl and return what it prints; an exit code other than 0 fails the test with its message."""
-        run = subprocess.run(
-            [tool("kubectl"), "--kubeconfig", self.kubeconfig, *arguments],
-            input=stdin, capture_output=True, text=True, check=False, timeout=60,
-        )  # fmt: skip
-        assert run.returncode == 0, f"kubectl {' '.join(arguments)}: {run.stderr}"
-        return run.stdout
-
-
-def tool(name: str) -> Path:
-    """The path of a program that `make tools` provides."""
-    found = locate(name)
-    if found is None:
-        pytest.fail(f"{name} is missing: run `make tools` first", pytrace=False)
-    return found.path
-
-
-def tools() -> Mapping[str, Path]:
-    return {name: tool(name) for name in commands.TOOLS}
 
 
 def _owner_pid(config: pytest.Config) -> int:
@@ -86,9 +38,15 @@ def control_plane_root(tmp_path_factory: pytest.TempPathFactory, pytestconfig: p
 def control_plane(control_plane_root: Path, pytestconfig: pytest.Config) -> ControlPlane:
     """The session's control plane: with 3 simulated nodes, without our CRDs. `up` is a no-op for the second worker."""
     layout = Layout.at(control_plane_root)
-    said: list[str] = []
-    control_plane_module.up(layout, control_plane_module.Wish(), tools, said.append, owner_pid=_owner_pid(pytestconfig))
+    door.up(layout, door.Wish(), tools, lambda line: None, owner_pid=_owner_pid(pytestconfig))
     return ControlPlane(layout)
+
+
+@pytest.fixture(scope="session")
+def admission(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """The control plane with our CRDs, policies and the real webhook; a default pool, and one with images for remote use."""
+    with admitting(control_plane, tmp_path_factory.mktemp("webhook")):
+        yield control_plane
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -96,4 +54,4 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     factory = getattr(config, "_tmp_path_factory", None)
     if hasattr(config, "workerinput") or factory is None or getattr(factory, "_basetemp", None) is None:
         return  # a worker, or nothing ever asked for a temporary folder
-    control_plane_module.purge(Layout.at(factory.getbasetemp() / FOLDER), lambda line: None)
+    door.purge(Layout.at(factory.getbasetemp() / FOLDER), lambda line: None)

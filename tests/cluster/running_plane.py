@@ -1,0 +1,62 @@
+"""What tests do with a running control plane, and where its programs are."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from tensorfusion_iac.kube.client import Client
+from tensorfusion_iac.local import commands
+from tensorfusion_iac.local.layout import Layout
+from tensorfusion_iac.local.toolchain import locate
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ControlPlane:
+    """A running control plane, with the administrator's access."""
+
+    layout: Layout
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.layout.kubeconfig
+
+    def ask(self, use: Callable[[Client], Awaitable[T]]) -> T:
+        """Run `use` with a client, from a test that isn't asynchronous: `plane.ask(lambda client: client.get(...))`."""
+
+        async def run() -> T:
+            async with await Client.from_kubeconfig(self.kubeconfig) as client:
+                return await use(client)
+
+        return asyncio.run(run())
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run kubectl and return what it prints; an exit code other than 0 fails the test with its message."""
+        run = subprocess.run(
+            [tool("kubectl"), "--kubeconfig", self.kubeconfig, *arguments],
+            input=stdin, capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+        assert run.returncode == 0, f"kubectl {' '.join(arguments)}: {run.stderr}"
+        return run.stdout
+
+
+@cache
+def tool(name: str) -> Path:
+    """The path of a program that `make tools` provides."""
+    found = locate(name)
+    if found is None:
+        pytest.fail(f"{name} is missing: run `make tools` first", pytrace=False)
+    return found.path
+
+
+def tools() -> Mapping[str, Path]:
+    return {name: tool(name) for name in commands.TOOLS}
