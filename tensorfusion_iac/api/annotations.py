@@ -54,12 +54,22 @@ def parse_annotations(annotations: Mapping[str, object]) -> Parsed:
             warnings.append(_unknown(key))
             continue
         try:
-            values[row.key] = _read(row, text)
+            values[row.key] = read_value(row, text)
         except Fault as fault:
             problems.append(fault.at(row.key))
     problems += one_source_problems(values)
     forged = tuple(warning.field for warning in warnings if is_system_key(warning.field))
     return Parsed(values, tuple(problems), tuple(warnings), forged)
+
+
+def read_value(row: Field, text: object) -> Any:
+    """The typed value of one annotation. Raises Fault, for what is no text or blank too."""
+    if type(text) is not str:
+        kind = {bool: "a boolean", int: "a number", float: "a number", type(None): "null"}.get(type(text), "not text")
+        raise Fault(f"{quote(text)} ({kind})", "text, in quotes", "{found}: Kubernetes annotations are {accepted}")
+    if not text or text.isspace():
+        raise Fault(quote(text), row.takes, "{found} is empty; it takes {accepted}; or leave it out")
+    return row.parse(text)
 
 
 def write_annotations(values: Mapping[str, Any]) -> dict[str, str]:
@@ -95,15 +105,6 @@ def template_needs_partitions(template: str, isolation: Isolation) -> Problem:
     """A MIG profile where no partition will be made."""
     message = f"{{found}} needs {{isolation}}: partitioned, and it is {isolation.value}; leave one of the two out"
     return Problem("partition-template", quote(template), "isolation: partitioned", message)
-
-
-def _read(row: Field, text: object) -> Any:
-    if type(text) is not str:
-        kind = {bool: "a boolean", int: "a number", float: "a number", type(None): "null"}.get(type(text), "not text")
-        raise Fault(f"{quote(text)} ({kind})", "text, in quotes", "{found}: Kubernetes annotations are {accepted}")
-    if not text or text.isspace():
-        raise Fault(quote(text), row.takes, "{found} is empty; it takes {accepted}; or leave it out")
-    return row.parse(text)
 
 
 def _unknown(key: str) -> Problem:

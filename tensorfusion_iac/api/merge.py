@@ -63,7 +63,7 @@ class Merge:
     """The sources, and what has been found so far.
 
     `profile` and `quota` are None where there is none, and UNJUDGED where there is one that cannot be read; so is `pool`,
-    as long as it is not chosen. `broken` are the annotations that have a problem of their own.
+    as long as it is not chosen. `broken` are the annotations that are there and cannot be read.
     """
 
     pod: Pod
@@ -145,7 +145,7 @@ def begin(
 ) -> Merge:
     """Put the sources of one pod in order; see `resolve` for the arguments. The pool comes later: it is one of the fields."""
     name: str | None = parsed.values.get("workload-profile")
-    broken = frozenset(problem.field for problem in parsed.problems)
+    broken = frozenset(problem.field for problem in parsed.problems if problem.field not in parsed.values)
     seen = profile if name is not None else (UNJUDGED if "workload-profile" in broken else None)
     merge = Merge(pod, parsed.values, broken, UNJUDGED if name is not None and profile is None else seen, quota)
     merge.problems += [*pod.problems, *parsed.problems]

@@ -19,6 +19,7 @@ from tensorfusion_iac.api.annotations import (
     annotation_naming,
     one_source_problems,
     parse_annotations,
+    read_value,
     write_annotations,
 )
 from tensorfusion_iac.api.fields import BY_KEY, FIELDS
@@ -116,7 +117,7 @@ def _read_arguments(given: Mapping[Any, object]) -> tuple[dict[str, Any], list[P
             problems.append(_unknown(str(argument)))
         elif value is not None:
             try:
-                values[key] = _plain(BY_KEY[key].parse(as_text(key, value)))
+                values[key] = _plain(read_value(BY_KEY[key], as_text(key, value)))
             except Fault as fault:
                 problems.append(fault.at(key))
     return values, problems
