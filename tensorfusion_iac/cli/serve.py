@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import platform
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,9 @@ from tensorfusion_iac.cli.exits import environment
 from tensorfusion_iac.cli.output import complain
 from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.errors import KubeError
+from tensorfusion_iac.scheduling.profile import DEFAULT_LEASE, EXTENDER_PORT
+from tensorfusion_iac.scheduling.program import Settings as SchedulerSettings
+from tensorfusion_iac.scheduling.program import run as run_scheduler
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -55,6 +59,32 @@ def webhook(
         asyncio.run(_webhook(kubeconfig, settings))
     except* (KubeError, OSError) as failures:
         raise environment("; ".join(str(failure) for failure in failures.exceptions)) from None
+
+
+@app.command()
+def scheduler(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = EXTENDER_PORT,
+    address: Annotated[str, typer.Option(help="Address to listen on; kube-scheduler is beside it.")] = "127.0.0.1",
+    kubeconfig: Annotated[
+        Path | None, typer.Option(envvar="KUBECONFIG", help="Access to the API server; default: the pod's service account.")
+    ] = None,
+    identity_prefix: Annotated[
+        str, typer.Option(envvar="POD_NAME", help="What the lease's holder begins with; default: the machine's name.")
+    ] = "",
+    lease: Annotated[str, typer.Option(help="kube-scheduler's lease, NAMESPACE/NAME.")] = DEFAULT_LEASE,
+) -> None:
+    """Serve kube-scheduler's extender: GPUs are placed here."""
+    logging.basicConfig(level=os.environ.get("LOG_LEVEL", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    settings = SchedulerSettings(identity_prefix or platform.node(), address, port, lease)
+    try:
+        asyncio.run(_scheduler(kubeconfig, settings))
+    except* (KubeError, OSError) as failures:
+        raise environment("; ".join(str(failure) for failure in failures.exceptions)) from None
+
+
+async def _scheduler(kubeconfig: Path | None, settings: SchedulerSettings) -> None:
+    client = await Client.from_kubeconfig(kubeconfig) if kubeconfig is not None else Client.in_cluster()
+    await run_scheduler(client, settings, lambda port: complain(f"ready on port {port}"))
 
 
 async def _webhook(kubeconfig: Path | None, settings: Settings) -> None:

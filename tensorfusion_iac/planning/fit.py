@@ -57,13 +57,18 @@ class Masks:
         )  # fmt: skip
         mask = self._kept.get(key)
         if mask is None:
-            mask = np.ones(inventory.shape, np.bool_, order="F")
-            for _, passed in _fact_stages(inventory, claim):
-                mask &= passed
-            self._kept[key] = mask
+            mask = self._kept[key] = fact_mask(inventory, claim)
             if len(self._kept) > _KEPT_MASKS:
                 self._kept.popitem(last=False)
         return mask
+
+
+def fact_mask(inventory: Inventory, claim: Claim) -> Bools:
+    """Cards `[node, card]` that the claim may use as far as facts go."""
+    mask = np.ones(inventory.shape, np.bool_, order="F")
+    for _, passed in _fact_stages(inventory, claim):
+        mask &= passed
+    return mask
 
 
 def fitting_cards(inventory: Inventory, claim: Claim, asker: Asker = ANYBODY, masks: Masks | None = None) -> Bools:

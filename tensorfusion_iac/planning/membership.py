@@ -1,0 +1,92 @@
+"""Which pool a node belongs to, and what placement goes by in a pool (SPEC §4 GPUPool, `nodeManagerConfig`).
+
+A node that names a pool (GPUNode `spec.poolName`) is in that one. Else it is in the first pool, by name, whose node selector
+matches its labels. A pool without a selector takes the nodes that no selector claims, if it is the default pool or the only
+such pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tensorfusion_iac.api.resources.gpupool import (
+    CapacityConfig,
+    GPUPool,
+    NodeManagerConfig,
+    Oversubscription,
+    Placement,
+)
+from tensorfusion_iac.api.resources.selectors import NodeRequirement, NodeSelector, NodeSelectorTerm
+from tensorfusion_iac.planning.inventory import PoolFacts
+from tensorfusion_iac.planning.place import NODE_COMPACT
+
+
+def pool_of(node: str, labels: Mapping[str, str], named: str | None, pools: Mapping[str, GPUPool]) -> str | None:
+    """The pool of a node; None if it is in none. `named`: the pool that its GPUNode names."""
+    if named:
+        return named
+    for name in sorted(pools):
+        selector = _selector(pools[name])
+        if selector is not None and selects_node(selector, node, labels):
+            return name
+    return _catch_all(pools)
+
+
+def facts_of(pool: GPUPool) -> PoolFacts:
+    """The oversell and the placement mode of a pool."""
+    capacity, placement = pool.spec.capacity_config or CapacityConfig(), pool.spec.placement or Placement()
+    oversell = (capacity.oversubscription or Oversubscription()).tflops_oversell_ratio
+    return PoolFacts(max(oversell or 100, 100), placement.mode or NODE_COMPACT)
+
+
+def selects_node(selector: NodeSelector, node: str, labels: Mapping[str, str]) -> bool:
+    """Kubernetes' node selector: any of the terms must match; a term without requirements matches nothing."""
+    return any(_term(term, node, labels) for term in selector.node_selector_terms)
+
+
+def _selector(pool: GPUPool) -> NodeSelector | None:
+    selector = (pool.spec.node_manager_config or NodeManagerConfig()).node_selector
+    return selector if selector is not None and selector.node_selector_terms else None
+
+
+def _catch_all(pools: Mapping[str, GPUPool]) -> str | None:
+    open_pools = [name for name, pool in pools.items() if _selector(pool) is None]
+    defaults = [name for name in open_pools if pools[name].is_default]
+    for candidates in (defaults, open_pools):
+        if len(candidates) == 1:
+            return candidates[0]
+    return None
+
+
+def _term(term: NodeSelectorTerm, node: str, labels: Mapping[str, str]) -> bool:
+    expressions, fields = term.match_expressions or (), term.match_fields or ()
+    if not expressions and not fields:
+        return False
+    return _all(expressions, labels) and _all(fields, {"metadata.name": node})
+
+
+def _all(requirements: Iterable[NodeRequirement], values: Mapping[str, str]) -> bool:
+    return all(_holds(requirement, values.get(requirement.key)) for requirement in requirements)
+
+
+def _holds(requirement: NodeRequirement, value: str | None) -> bool:
+    wanted = requirement.values or ()
+    match requirement.operator:
+        case "In":
+            return value is not None and value in wanted
+        case "NotIn":
+            return value is None or value not in wanted
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case operator:
+            return _compares(operator, value, wanted[0] if wanted else "")
+
+
+def _compares(operator: str, value: str | None, bound: str) -> bool:
+    try:
+        number, limit = int(value or ""), int(bound)
+    except ValueError:
+        return False
+    return number > limit if operator == "Gt" else number < limit

@@ -1,0 +1,118 @@
+"""A pod as scheduling sees it: who it is, where it is in its life, its resolved worker, and the system's annotations.
+
+Read from raw JSON, whatever that is: kube-scheduler's requests and the watch both end here. The user's own annotations are
+never looked at (SPEC §2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from tensorfusion_iac.api import names
+from tensorfusion_iac.api.worker import WorkerSpec, from_json
+from tensorfusion_iac.planning.claim import Claim, claim_of
+from tensorfusion_iac.planning.record import reservation_of
+from tensorfusion_iac.planning.shares import Reservation
+
+RESOLVED, EFFECTIVE, DESIRED = names.key("resolved"), names.key("effective"), names.key("desired")
+_FINISHED = ("Succeeded", "Failed")
+_NONE: Mapping[str, Any] = {}
+
+
+class NotOurPodError(ValueError):
+    """The pod carries no worker that can be scheduled; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPod:
+    """One pod. `node` is empty until it is bound; `version` is its resourceVersion as a number, for telling old from new."""
+
+    uid: str
+    namespace: str
+    name: str
+    version: int
+    node: str
+    finished: bool
+    terminating: bool
+    gated: bool
+    priority: int
+    preempts: bool
+    worker: WorkerSpec
+    claim: Claim
+    annotations: Mapping[str, str]
+    labels: Mapping[str, str]
+    created: str
+    started: datetime | None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Namespace and name."""
+        return self.namespace, self.name
+
+    def reservation(self) -> Reservation | None:
+        """What the pod holds by its annotations; None if it isn't bound with any. ValueError if they are not readable."""
+        text = self.annotations.get(EFFECTIVE)
+        if not self.node or text is None:
+            return None
+        return reservation_of(
+            self.worker, text, uid=self.uid, namespace=self.namespace, name=self.name, node=self.node, priority=self.priority
+        )
+
+
+def read_pod(raw: object) -> GpuPod:
+    """A pod from its JSON. NotOurPodError if it is no pod, or has no readable `resolved`."""
+    pod = _mapping(raw)
+    metadata, spec, status = _mapping(pod.get("metadata")), _mapping(pod.get("spec")), _mapping(pod.get("status"))
+    uid, name = metadata.get("uid"), metadata.get("name")
+    if not isinstance(uid, str) or not uid or not isinstance(name, str) or not name:
+        raise NotOurPodError("not a pod: metadata.name or metadata.uid is missing")
+    annotations = {key: value for key, value in _mapping(metadata.get("annotations")).items() if key.startswith(names.PREFIX)}
+    text = annotations.get(RESOLVED)
+    if not isinstance(text, str):
+        raise NotOurPodError(f"the pod has no annotation {RESOLVED}; the admission webhook writes it")
+    try:
+        worker, claim = _worker(text)
+    except ValueError as error:
+        raise NotOurPodError(f"annotation {RESOLVED}: {error}") from error
+    version, priority = str(metadata.get("resourceVersion") or ""), spec.get("priority")
+    return GpuPod(
+        uid=uid,
+        namespace=str(metadata.get("namespace") or ""),
+        name=name,
+        version=int(version) if version.isdigit() else 0,
+        node=str(spec.get("nodeName") or ""),
+        finished=status.get("phase") in _FINISHED,
+        terminating=bool(metadata.get("deletionTimestamp")),
+        gated=bool(spec.get("schedulingGates")),
+        priority=priority if isinstance(priority, int) else 0,
+        preempts=spec.get("preemptionPolicy") != "Never",
+        worker=worker,
+        claim=claim,
+        annotations=annotations,
+        labels=_mapping(metadata.get("labels")),
+        created=str(metadata.get("creationTimestamp") or ""),
+        started=_time(status.get("startTime")),
+    )
+
+
+@lru_cache(maxsize=8192)
+def _worker(text: str) -> tuple[WorkerSpec, Claim]:
+    worker = from_json(text)
+    return worker, claim_of(worker)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else _NONE
+
+
+def _time(text: object) -> datetime | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
