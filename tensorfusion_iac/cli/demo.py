@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -35,7 +36,7 @@ def demo(
         found = overview.read_when_running(layout.kubeconfig)
     except KubeError as error:
         raise environment(str(error)) from None
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 120)
     for item in found:
         console.print(_table(item))
     console.print('go on:  eval "$(.venv/bin/tensorfusion local env)"; pulumi preview; kubectl get tensorfusion -A')

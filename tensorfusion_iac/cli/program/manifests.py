@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tensorfusion_iac.cli.program.kinds import CLUSTER_WIDE
 from tensorfusion_iac.cli.program.notes import Resource
 
 # Pulumi's marks in properties; its SDK keeps them in a module that would have to be imported with all of pulumi.
@@ -23,13 +24,6 @@ _FIRST = ("apiVersion", "kind", "metadata", "spec", "name", "namespace")
 _ORDER = (
     "CustomResourceDefinition", "Namespace", "PriorityClass", "RuntimeClass", "ServiceAccount", "Secret", "ConfigMap", "GPUPool",
     "GPUResourceQuota", "WorkloadProfile", "TensorFusionWorkload",
-)  # fmt: skip
-_CLUSTER_WIDE = (
-    "APIService", "CSIDriver", "CSINode", "CertificateSigningRequest", "ClusterRole", "ClusterRoleBinding", "ComponentStatus",
-    "CustomResourceDefinition", "DeviceClass", "FlowSchema", "GPU", "GPUNode", "GPUPool", "IngressClass",
-    "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "MutatingWebhookConfiguration", "Namespace", "Node",
-    "PersistentVolume", "PriorityClass", "PriorityLevelConfiguration", "ResourceSlice", "RuntimeClass", "StorageClass",
-    "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration", "VolumeAttachment",
 )  # fmt: skip
 
 
@@ -106,7 +100,7 @@ def _finished(manifest: dict[str, Any], name: str, provider_namespace: str | Non
     metadata = dict(metadata or {})
     if "name" not in metadata and "generateName" not in metadata:
         metadata = {"name": name, **metadata}
-    if provider_namespace and "namespace" not in metadata and manifest["kind"] not in _CLUSTER_WIDE:
+    if provider_namespace and "namespace" not in metadata and manifest["kind"] not in CLUSTER_WIDE:
         metadata["namespace"] = provider_namespace
     annotations = metadata.get("annotations")
     if isinstance(annotations, dict):

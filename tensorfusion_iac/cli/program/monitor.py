@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Collection
 from typing import Any
 
 import yaml
@@ -23,9 +24,12 @@ _STACK = "pulumi:pulumi:Stack"
 _messages: Any = resource_pb2  # generated code, whose members no checker knows
 
 
-def settings(project: str, stack: str, notes: dict[str, Any]) -> Any:
-    """The runtime's settings by which a program talks to us; `notes` are filled while it runs."""
-    monitor: Any = Monitor(notes)
+def settings(project: str, stack: str, notes: dict[str, Any], cluster_wide: Collection[str]) -> Any:
+    """The runtime's settings by which a program talks to us; `notes` are filled while it runs.
+
+    `cluster_wide` are the kinds whose objects have no namespace.
+    """
+    monitor: Any = Monitor(notes, cluster_wide)
     make: Any = MockSettings
     features = set(monitor.GetDeploymentInfo(None).supportedFeatures)
     return make(
@@ -50,10 +54,12 @@ class Engine:
 class Monitor(MockMonitor):
     """Takes what the program declares. Called from several threads."""
 
-    def __init__(self, notes: dict[str, Any]) -> None:
+    def __init__(self, notes: dict[str, Any], cluster_wide: Collection[str]) -> None:
         nothing: Any = None
         super().__init__(nothing)
         self.notes, self.lock = notes, threading.Lock()
+        self.cluster_wide = cluster_wide
+        self.provider_namespaces: dict[str, str] = {}  # by the provider's URN
         self.stack_transforms: list[Any] = []
         self.transforms: dict[str, list[Any]] = {}  # by URN: the resource's own, then those around it
 
@@ -65,7 +71,9 @@ class Monitor(MockMonitor):
         self.transforms[urn] = [*request.transforms, *self.transforms.get(request.parent, ())]
         properties = self._transformed(request, [*self.transforms[urn], *self.stack_transforms])
         self._note(urn, request, properties, custom=request.custom, remote=request.remote, read=False)
-        return _messages.RegisterResourceResponse(urn=urn, object=_state(request, properties))
+        if request.type == "pulumi:providers:kubernetes" and "namespace" in properties.fields:
+            self.provider_namespaces[urn] = properties.fields["namespace"].string_value
+        return _messages.RegisterResourceResponse(urn=urn, object=self._state(request, properties))
 
     def ReadResource(self, request: Any) -> Any:  # noqa: N802
         """Note an object that is only looked up. Another stack's outputs are not known here."""
@@ -125,15 +133,19 @@ class Monitor(MockMonitor):
                     properties = running.result(_TRANSFORM_TIMEOUT_S).properties
         return properties
 
-
-def _state(request: Any, properties: Any) -> Any:
-    """The state of a resource: what was given; and a Kubernetes object has a name."""
-    state = struct_pb2.Struct()
-    state.CopyFrom(properties)
-    if request.custom and request.type.startswith("kubernetes:"):
+    def _state(self, request: Any, properties: Any) -> Any:
+        """The state of a resource: what was given; and a Kubernetes object has a name and, if it can, a namespace."""
+        state = struct_pb2.Struct()
+        state.CopyFrom(properties)
+        if not request.custom or "kind" not in state.fields or not request.type.startswith("kubernetes:"):
+            return state
         if "metadata" not in state.fields:
             state["metadata"] = {}
-        metadata = state.fields["metadata"]
-        if metadata.HasField("struct_value") and not {"name", "generateName"} & set(metadata.struct_value.fields):
-            metadata.struct_value["name"] = request.name
-    return state
+        if not state.fields["metadata"].HasField("struct_value"):
+            return state
+        metadata = state.fields["metadata"].struct_value
+        if not {"name", "generateName"} & set(metadata.fields):
+            metadata["name"] = request.name
+        if "namespace" not in metadata.fields and state["kind"] not in self.cluster_wide:
+            metadata["namespace"] = self.provider_namespaces.get(request.provider.rpartition("::")[0]) or "default"
+        return state
