@@ -28,21 +28,28 @@ def cluster() -> k8s.Provider:
 
 
 def declare_platform(provider: k8s.Provider) -> Platform:
-    """Custom resource definitions, a namespace, and a default pool whose pods use the GPUs of their own node."""
+    """What makes the annotations true, a namespace, and a default pool whose pods use the GPUs of their own node."""
     config = pulumi.Config()
     label, _, value = config.require("nodeLabel").partition("=")
-    crds = tfi.CustomResourceDefinitions("tensor-fusion-crds", opts=pulumi.ResourceOptions(provider=provider))
+    platform = declare_control_plane(config.get("webhookUrl") or "", pulumi.ResourceOptions(provider=provider))
     pool = tfi.GPUPool(
         config.require("pool"),
         default=True,
         default_using_local_gpu=True,
         node_selector={label: value},
-        opts=pulumi.ResourceOptions(provider=provider, depends_on=[crds]),
+        opts=pulumi.ResourceOptions(provider=provider, depends_on=[platform]),
     )
     namespace = k8s.core.v1.Namespace(
         "ml", metadata={"name": config.require("namespace")}, opts=pulumi.ResourceOptions(provider=provider)
     )
     return Platform(pool.name, namespace.metadata.apply(lambda metadata: str(metadata.name)), [pool, namespace])
+
+
+def declare_control_plane(webhook_url: str, opts: pulumi.ResourceOptions) -> pulumi.Resource:
+    """The control plane of `tensorfusion local`, where its webhook is; elsewhere the custom resource definitions alone."""
+    if not webhook_url:
+        return tfi.CustomResourceDefinitions("tensor-fusion-crds", opts=opts)
+    return tfi.ControlPlane("tensor-fusion", runtime="local", webhook_url=webhook_url, opts=opts)
 
 
 def declare_workloads(provider: k8s.Provider, platform: Platform) -> None:

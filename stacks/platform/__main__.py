@@ -7,7 +7,7 @@ import pulumi
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from quickstart import cluster, declare_platform  # noqa: E402 - the module beside this folder
+from quickstart import cluster, declare_platform
 
 platform = declare_platform(cluster())
 pulumi.export("pool", platform.pool)

@@ -7,7 +7,7 @@ import pulumi
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from quickstart import Platform, cluster, declare_workloads  # noqa: E402 - the module beside this folder
+from quickstart import Platform, cluster, declare_workloads
 
 platform = pulumi.StackReference(pulumi.Config().require("platformStack"))
 declare_workloads(cluster(), Platform(platform.require_output("pool"), platform.require_output("namespace"), []))

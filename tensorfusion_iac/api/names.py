@@ -23,6 +23,10 @@ RESOURCE = f"{PREFIX}vgpu"
 SCHEDULER_NAME = "tensor-fusion-scheduler"
 SYSTEM_NAMESPACE = "tensor-fusion-system"
 AGENT_NAMESPACE = "tensor-fusion-agent"
+WEBHOOK_ACCOUNT = "tensor-fusion-webhook"
+SCHEDULER_ACCOUNT = "tensor-fusion-scheduler"
+CONTROLLER_ACCOUNT = "tensor-fusion-controller"
+AGENT_ACCOUNT = "tensor-fusion-agent"
 PRIORITY_CLASS_PREFIX = "tensor-fusion-"
 WORKER_CONTAINER = "tensor-fusion-worker"
 CLIENT_CONTAINER = "tensor-fusion-client"
@@ -45,6 +49,11 @@ _MAX_NAME = 63
 def key(name: str) -> str:
     """The full annotation key of a short name: `qos` -> `tensor-fusion.ai/qos`."""
     return PREFIX + name
+
+
+def account_user(account: str, namespace: str = SYSTEM_NAMESPACE) -> str:
+    """The user name under which the API server knows a service account."""
+    return f"system:serviceaccount:{namespace}:{account}"
 
 
 @lru_cache(maxsize=1024)

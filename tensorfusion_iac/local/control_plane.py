@@ -99,7 +99,8 @@ def up(
                 _end(layout, say)
             raise
     nodes = sum(group.nodes for group in settings.groups)
-    return Up(layout.kubeconfig, commands.server_url(settings), commands.webhook_url(settings), not running, nodes, time.monotonic() - began)
+    server, webhook = commands.server_url(settings), commands.webhook_url(settings)
+    return Up(layout.kubeconfig, server, webhook, not running, nodes, time.monotonic() - began)
 
 
 def down(layout: Layout, say: Say) -> bool:

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tensorfusion_iac.api.names import DEFAULT_POOL_ANNOTATION, ENABLED_LABEL, PREFIX
+from tensorfusion_iac.api.names import DEFAULT_POOL_ANNOTATION, ENABLED_LABEL, PREFIX, key
+from tensorfusion_iac.api.quantity import format_bytes
+from tensorfusion_iac.api.worker import from_json
 from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.errors import ApiError
 from tensorfusion_iac.kube.resource import DEPLOYMENTS, GPUS, PODS, Resource
@@ -87,7 +89,11 @@ def tables(
         Table("Profiles", ("namespace", "profile", "requests", "limits", "qos"), tuple(_profile(item) for item in profiles)),
         *([_workload_table(workloads)] if workloads else []),
         Table("Deployments", ("namespace", "deployment", "ready", "annotations"), tuple(_deployment(item) for item in ours)),
-        Table("Pods", ("namespace", "pod", "phase", "node"), tuple(_pod(item) for item in pods if _is_ours(item))),
+        Table(
+            "Pods",
+            ("namespace", "pod", "phase", "node", "resolved by the webhook"),
+            tuple(_pod(item) for item in pods if _is_ours(item)),
+        ),
     ]
 
 
@@ -113,20 +119,31 @@ def _cards(gpus: Sequence[Manifest]) -> tuple[tuple[str, ...], ...]:
 
 def _profile(item: Manifest) -> tuple[str, ...]:
     resources = _at(item, "spec", "resources")
-    sides = (" ".join(f"{key} {value}" for key, value in _at(resources, side).items()) for side in ("requests", "limits"))
+    sides = (" ".join(f"{what} {value}" for what, value in _at(resources, side).items()) for side in ("requests", "limits"))
     return (_meta(item, "namespace"), _meta(item, "name"), *sides, str(_at(item, "spec").get("qos", "")))
 
 
 def _deployment(item: Manifest) -> tuple[str, ...]:
     annotations = _at(item, "spec", "template", "metadata", "annotations")
-    ours = "\n".join(f"{key[len(PREFIX) :]}: {value}" for key, value in sorted(annotations.items()) if key.startswith(PREFIX))
+    ours = "\n".join(f"{name[len(PREFIX) :]}: {value}" for name, value in sorted(annotations.items()) if name.startswith(PREFIX))
     ready = f"{_at(item, 'status').get('readyReplicas', 0)}/{_at(item, 'spec').get('replicas', 1)}"
     return (_meta(item, "namespace"), _meta(item, "name"), ready, ours)
 
 
 def _pod(item: Manifest) -> tuple[str, ...]:
     node = _at(item, "spec").get("nodeName", "")
-    return (_meta(item, "namespace"), _meta(item, "name"), str(_at(item, "status").get("phase", "")), str(node))
+    phase = str(_at(item, "status").get("phase", ""))
+    return (_meta(item, "namespace"), _meta(item, "name"), phase, str(node), _resolved(item))
+
+
+def _resolved(pod: Manifest) -> str:
+    """A worker in a few words; empty if no webhook has seen the pod."""
+    try:
+        worker = from_json(str(_at(pod, "metadata", "annotations").get(key("resolved"), "")))
+    except ValueError:
+        return ""
+    asked = "whole" if worker.whole_card else format_bytes(worker.vram_request_bytes or 0)
+    return f"{worker.gpu_count} x {worker.gpu_model or 'any'} ({asked}), {worker.isolation}, {worker.qos}"
 
 
 def _is_ours(pod: Manifest) -> bool:

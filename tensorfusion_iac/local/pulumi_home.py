@@ -23,9 +23,9 @@ def environment(layout: Layout, path: str) -> dict[str, str]:
     return {
         "PATH": os.pathsep.join([str(bin_dir(layout)), path]),
         "KUBECONFIG": str(layout.kubeconfig),
-        "KUBECACHEDIR": str(layout.root / "kubectl"),  # discovery is cached by address, which another control plane may reuse
+        "KUBECACHEDIR": str(layout.own / "kubectl"),  # discovery is cached by address, which another control plane may reuse
         "PULUMI_HOME": str(layout.root / "pulumi"),
-        "PULUMI_BACKEND_URL": f"file://{layout.root / 'state'}",
+        "PULUMI_BACKEND_URL": f"file://{_state(layout)}",
         "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
         "PULUMI_SKIP_UPDATE_CHECK": "true",
     }
@@ -47,4 +47,9 @@ def prepare(layout: Layout, tools: Mapping[str, Path]) -> None:
     provider = "pulumi-resource-kubernetes"
     version = load().named(provider).version
     install_provider(tools["pulumi"], tools[provider], version, layout.root / "pulumi")
-    (layout.root / "state").mkdir(exist_ok=True)
+    _state(layout).mkdir(exist_ok=True)
+
+
+def _state(layout: Layout) -> Path:
+    """Pulumi's state: it describes this cluster, so it goes with the cluster's data."""
+    return layout.own / "pulumi-state"

@@ -15,15 +15,20 @@ from tensorfusion_iac.local.layout import Layout
 from tensorfusion_iac.local.process import Probe, Process
 from tensorfusion_iac.local.state import Ports, Settings
 
-PORTS = Ports(apiserver=20001, etcd=20002, etcd_peer=20003, controller_manager=20004, scheduler=20005, kwok=20006)
+PORTS = Ports(apiserver=20001, etcd=20002, etcd_peer=20003, controller_manager=20004, scheduler=20005, kwok=20006, webhook=20007)
 LAYOUT = Layout(Path("/home/me/.local"))
 SETTINGS = Settings(ports=PORTS, groups=DEFAULT_GROUPS, tools={name: Path("/bin") / name for name in commands.TOOLS})
 TABLE = {process.name: process for process in commands.table(SETTINGS, LAYOUT)}
 
 
 def test_every_program_is_run_under_its_own_name() -> None:
-    assert tuple(TABLE) == commands.TOOLS
-    assert all(process.argv[0] == f"/bin/{name}" for name, process in TABLE.items())
+    assert tuple(TABLE) == (*commands.TOOLS, "webhook")
+    assert all(TABLE[name].argv[0] == f"/bin/{name}" for name in commands.TOOLS)
+
+
+def test_nothing_waits_for_the_webhook_which_needs_the_platform() -> None:
+    assert [name for name, process in TABLE.items() if process.until] == ["webhook"]
+    assert all("webhook" not in process.after for process in TABLE.values())
 
 
 def test_a_process_stands_after_all_that_it_needs() -> None:
@@ -61,12 +66,15 @@ def test_what_matters_is_on_the_command_line(process: str, argument: str) -> Non
     assert argument in TABLE[process].argv
 
 
-def test_the_scheduler_keeps_its_lease_and_has_one_profile() -> None:
+def test_the_scheduler_keeps_its_lease_and_ignores_the_vgpu_resource_in_a_profile_of_its_own() -> None:
     config = yaml.safe_load(scheduler_config.render(Path("/k")))
     assert config["kind"] == "KubeSchedulerConfiguration"
     assert config["leaderElection"]["leaderElect"] is True
     assert config["clientConnection"]["kubeconfig"] == "/k"
-    assert config["profiles"] == [{"schedulerName": "default-scheduler"}]
+    assert [profile["schedulerName"] for profile in config["profiles"]] == ["default-scheduler", "tensor-fusion-scheduler"]
+    assert config["profiles"][1]["pluginConfig"] == [
+        {"name": "NodeResourcesFit", "args": {"ignoredResources": ["tensor-fusion.ai/vgpu"]}}
+    ]
     assert "extenders" not in config
 
 
