@@ -137,9 +137,8 @@ class GreyRelease:
             claims = settle(before, live, now)
             after, granted = grant(claims, live, [request.wish for request in requests if not request.dry_run], now)
             answers = iter(granted)
-            _, tried = grant(after, live, [request.wish for request in requests if request.dry_run], now)
-            dry = iter(tried)
-            result = [next(dry) if request.dry_run else next(answers) for request in requests]
+            # A dry run takes nothing, from other dry runs neither.
+            result = [grant(after, live, [one.wish], now)[1][0] if one.dry_run else next(answers) for one in requests]
             if after == before or (not granted and stored is None):
                 return result
             if await self._write(first, stored, after):

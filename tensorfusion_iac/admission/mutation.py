@@ -37,6 +37,7 @@ from tensorfusion_iac.api import (
 from tensorfusion_iac.api.names import COMPONENT_LABEL, POOL_LABEL, WORKLOAD_LABEL, bounded
 from tensorfusion_iac.api.pod import NATIVE_GPU
 from tensorfusion_iac.api.problem import quote
+from tensorfusion_iac.api.resources.quota import QuotaSingle, QuotaSpec
 from tensorfusion_iac.api.values import MAX_GPUS
 
 RESOLVED = key("resolved")
@@ -112,7 +113,8 @@ class _Context:
 
     def status_of(self, pod: Mapping[str, Any]) -> int:
         """403 for a pod that is right in itself and only not allowed here, by its quota or its pool; else 422."""
-        elsewhere = resolve(pod, owner=self.facts.owner, profile=self.profile, pools=self.pools, quota=UNJUDGED)
+        quota = _without_ceilings(self.quota) if isinstance(self.quota, GPUResourceQuota) else self.quota
+        elsewhere = resolve(pod, owner=self.facts.owner, profile=self.profile, pools=self.pools, quota=quota)
         return HTTPStatus.UNPROCESSABLE_ENTITY if elsewhere.problems else HTTPStatus.FORBIDDEN
 
     def also_forbidden(self, pod: Mapping[str, Any]) -> tuple[Problem, ...]:
@@ -128,6 +130,13 @@ class _Context:
 
     def pool_of(self, worker: WorkerSpec) -> GPUPool | None:
         return self.pools.get(worker.pool) if self.pools is not UNJUDGED and worker.pool is not None else None
+
+
+def _without_ceilings(quota: GPUResourceQuota) -> GPUResourceQuota:
+    """A quota that only gives defaults."""
+    single = quota.spec.single or QuotaSingle()
+    defaults = QuotaSingle(default_requests=single.default_requests, default_limits=single.default_limits)
+    return GPUResourceQuota(metadata=quota.metadata, spec=QuotaSpec(single=defaults))
 
 
 def _resolve_again(pod: Mapping[str, Any], context: _Context) -> Resolution | None:

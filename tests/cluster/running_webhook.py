@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from running_plane import ControlPlane
+from running_plane import ControlPlane, tool
 
 from tensorfusion_iac.admission.configuration import CONFIGURATION, Address, webhook_configurations
 from tensorfusion_iac.admission.policies import policy_objects
+from tensorfusion_iac.admission.server import MUTATE_PATH
 from tensorfusion_iac.api import ENABLED_LABEL, key
 from tensorfusion_iac.api.crd import crd_yaml, crds
 from tensorfusion_iac.api.names import SYSTEM_NAMESPACE
@@ -163,6 +164,33 @@ def resolved(item: dict[str, Any] | ApiError) -> dict[str, Any]:
     assert not isinstance(item, ApiError), str(item)
     found: dict[str, Any] = json.loads(item["metadata"]["annotations"][key("resolved")])
     return found
+
+
+def warnings_of(plane: ControlPlane, manifest: str) -> str:
+    """What kubectl says on standard error while it creates something, as a dry run."""
+    run = subprocess.run(
+        [tool("kubectl"), "--kubeconfig", plane.kubeconfig, "create", "--dry-run=server", "-f", "-"],
+        input=manifest, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    return run.stderr
+
+
+def url_of(plane: ControlPlane) -> str:
+    """Where the webhook configurations point."""
+    path = "jsonpath={.webhooks[0].clientConfig.url}"
+    return plane.kubectl("get", "mutatingwebhookconfiguration", CONFIGURATION, "-o", path).removesuffix(MUTATE_PATH)
+
+
+@contextmanager
+def without_webhook(plane: ControlPlane) -> Iterator[None]:
+    """The API server does not ask the webhook for the length of the block."""
+    url = url_of(plane)
+    remove_configurations(plane)
+    try:
+        yield
+    finally:
+        point_at(plane, url)
 
 
 def get(plane: ControlPlane, kind: str, name: str, namespace: str) -> dict[str, Any]:

@@ -36,6 +36,14 @@ def test_a_pod_over_its_quota_is_forbidden() -> None:
     assert "GPUResourceQuota q" in decision.message
 
 
+def test_a_pod_that_asks_for_nothing_is_wrong_in_itself_whatever_the_quota() -> None:
+    assert mutate(pod({}), FACTS, pools=POOLS).status == 422
+    assert mutate(pod({}), FACTS, pools=POOLS, quota=QUOTA).status == 422
+    defaults = {"defaultRequests": {"vram": "4Gi"}, "maxRequests": {"vram": "2Gi"}}
+    above = GPUResourceQuota.model_validate({"metadata": {"name": "q"}, "spec": {"single": defaults}})
+    assert mutate(pod({}), FACTS, pools=POOLS, quota=above).status == 403
+
+
 def test_a_pool_that_is_closed_to_the_namespace_is_forbidden() -> None:
     spec = {"defaultUsingLocalGPU": True, "namespaceSelector": {"matchLabels": {"team": "a"}}}
     closed = GPUPool.model_validate({"metadata": {"name": "closed"}, "spec": spec})

@@ -1,0 +1,252 @@
+"""The policies at a real API server, with no webhook: what would take a GPU past the scheduler is refused all the same."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+from running_plane import ControlPlane, tool
+from running_webhook import apply, pod, tried, warnings_of, without_webhook
+
+from tensorfusion_iac.admission.policies import CONTROLLER_USER, SCHEDULER_USER
+from tensorfusion_iac.api import ENABLED_LABEL, key
+from tensorfusion_iac.kube.errors import ApiError
+
+pytestmark = pytest.mark.cluster
+
+SPACE, QUOTED = "policy-tests", "policy-quota-tests"
+RESOLVED = json.dumps({"mode": "local"}, separators=(",", ":"))
+OURS = {"schedulerName": "tensor-fusion-scheduler"}
+
+
+@pytest.fixture(scope="module")
+def plane(admission: ControlPlane) -> Iterator[ControlPlane]:
+    with without_webhook(admission):
+        apply(
+            admission,
+            *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in (SPACE, QUOTED)),
+            {
+                "apiVersion": "tensor-fusion.ai/v1",
+                "kind": "GPUResourceQuota",
+                "metadata": {"name": "q", "namespace": QUOTED},
+                "spec": {},
+            },
+        )
+        yield admission
+        admission.kubectl("delete", "namespace", SPACE, QUOTED, "--wait=false")
+
+
+def verdict(plane: ControlPlane, item: dict[str, Any]) -> str:
+    """What the API server says against a pod; empty if it takes it."""
+    found = plane.ask(lambda client: tried(client, item))
+    return found.message if isinstance(found, ApiError) else ""
+
+
+def other(annotations: dict[str, str] | None = None, namespace: str = SPACE, **spec: Any) -> dict[str, Any]:
+    """A pod that is not enabled."""
+    item = pod(annotations or {}, namespace=namespace, **spec)
+    item["metadata"]["labels"] = {}
+    return item
+
+
+def test_an_enabled_pod_that_was_not_mutated_is_refused(plane: ControlPlane) -> None:
+    assert "the TensorFusion webhook has not seen this pod" in verdict(plane, pod({"vram-request": "1Gi"}, namespace=SPACE))
+
+
+@pytest.mark.parametrize(
+    ("annotations", "spec"),
+    [
+        ({"grey": "off"}, {}),
+        ({"resolved": RESOLVED}, OURS),
+        ({"resolved": json.dumps({"mode": "remote"}, separators=(",", ":"))}, {}),
+    ],
+    ids=["grey", "local", "remote"],
+)
+def test_a_pod_that_was_mutated_is_taken(plane: ControlPlane, annotations: dict[str, str], spec: dict[str, Any]) -> None:
+    assert verdict(plane, pod(annotations, namespace=SPACE, **spec)) == ""
+
+
+def test_a_pod_with_a_vgpu_stays_with_our_scheduler(plane: ControlPlane) -> None:
+    assert "needs schedulerName" in verdict(plane, pod({"resolved": RESOLVED}, namespace=SPACE))
+
+
+def test_an_enabled_pod_names_no_node(plane: ControlPlane) -> None:
+    item = pod({"resolved": RESOLVED}, namespace=SPACE, nodeName="some-node", **OURS)
+    assert "spec.nodeName passes by the scheduler" in verdict(plane, item)
+
+
+def test_our_scheduler_is_for_enabled_pods(plane: ControlPlane) -> None:
+    assert "is for pods with the label" in verdict(plane, other(**OURS))
+    labelled_off = other(**OURS)
+    labelled_off["metadata"]["labels"] = {ENABLED_LABEL: "false"}
+    assert "is for pods with the label" in verdict(plane, labelled_off)
+
+
+@pytest.mark.parametrize(
+    "name", ["resolved", "gpu-ids", "gpu-ids.main", "visible-devices.main", "container-gpus", "grey", "wake"]
+)
+def test_a_pod_that_is_not_enabled_has_no_system_annotation(plane: ControlPlane, name: str) -> None:
+    assert "annotations that only TensorFusion writes" in verdict(plane, other({name: "x"}))
+
+
+def test_other_pods_are_none_of_our_business(plane: ControlPlane) -> None:
+    assert verdict(plane, other({"vram-request": "anything", "visible-devices": "no family"})) == ""
+
+
+def kubectl_as(plane: ControlPlane, user: str, *arguments: str, stdin: str | None = None) -> str:
+    """Run kubectl as a user who may do anything; what it says on standard error, empty if it succeeds."""
+    who = ["--as", user, "--as-group", "system:masters"]
+    run = subprocess.run(
+        [tool("kubectl"), "--kubeconfig", plane.kubeconfig, *who, *arguments],
+        input=stdin, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    return "" if run.returncode == 0 else run.stderr
+
+
+def patch(plane: ControlPlane, user: str, annotations: dict[str, str | None], subresource: str = "") -> str:
+    body = json.dumps({"metadata": {"annotations": {key(name): text for name, text in annotations.items()}}})
+    where = ["--subresource", subresource] if subresource else []
+    return kubectl_as(plane, user, "patch", "pod", "held", "-n", SPACE, "--type=merge", "-p", body, *where)
+
+
+@pytest.fixture
+def held(plane: ControlPlane) -> Iterator[None]:
+    """A pod with a GPU, as the scheduler left it."""
+    item = pod({"resolved": RESOLVED, "visible-devices.main": "GPU-1", "qos": "low"}, name="held", namespace=SPACE, **OURS)
+    apply(plane, item)
+    yield
+    plane.kubectl("delete", "pod", "held", "-n", SPACE, "--grace-period=0", "--force")
+
+
+@pytest.mark.usefixtures("held")
+@pytest.mark.parametrize("subresource", ["", "status"])
+@pytest.mark.parametrize(
+    "change",
+    [{"visible-devices.main": "GPU-2"}, {"visible-devices.main": None}, {"gpu-ids": "GPU-2"}, {"effective": "{}"}],
+    ids=["other card", "removed", "added", "amounts"],
+)
+def test_nobody_else_changes_system_annotations(plane: ControlPlane, change: dict[str, str | None], subresource: str) -> None:
+    assert "only TensorFusion's scheduler and controller change" in patch(plane, "jane", change, subresource)
+    for user in (SCHEDULER_USER, CONTROLLER_USER):
+        assert patch(plane, user, change, subresource) == ""
+
+
+@pytest.mark.usefixtures("held")
+def test_everyone_may_change_what_is_theirs(plane: ControlPlane) -> None:
+    assert patch(plane, "jane", {"qos": "high", "eviction-protection": "30m"}) == ""
+    assert patch(plane, "jane", {"qos": None}) == ""
+    assert kubectl_as(plane, "jane", "label", "pod", "held", "-n", SPACE, "a=b") == ""
+
+
+def bind(plane: ControlPlane, user: str, annotations: dict[str, str]) -> str:
+    binding = {
+        "apiVersion": "v1", "kind": "Binding", "metadata": {"name": "held", "namespace": SPACE, "annotations": annotations},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "nowhere"},
+    }  # fmt: skip
+    path = f"/api/v1/namespaces/{SPACE}/pods/held/binding?dryRun=All"
+    return kubectl_as(plane, user, "create", "--raw", path, "-f", "-", stdin=json.dumps(binding))
+
+
+@pytest.mark.usefixtures("held")
+def test_only_our_scheduler_binds_with_our_annotations(plane: ControlPlane) -> None:
+    carrying = {key("gpu-ids"): "GPU-9"}
+    refused = "only TensorFusion's scheduler binds pods"
+    for user in ("jane", CONTROLLER_USER):
+        assert refused in bind(plane, user, carrying)
+    # The scheduler of the control plane may have been faster: then these end in a conflict, past the policies.
+    assert refused not in bind(plane, "jane", {"other": "x"})
+    assert refused not in bind(plane, SCHEDULER_USER, carrying)
+
+
+def with_devices(namespace: str, entry: dict[str, Any], group: str = "containers") -> dict[str, Any]:
+    item = other(namespace=namespace)
+    item["spec"].setdefault(group, [{"name": "first", "image": "app:1"}])[0]["env"] = [{"name": "A", "value": "b"}, entry]
+    return item
+
+
+@pytest.mark.parametrize("group", ["containers", "initContainers"])
+def test_devices_by_hand_are_refused_where_there_is_a_quota(plane: ControlPlane, group: str) -> None:
+    entry = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
+    assert "is set by hand" in verdict(plane, with_devices(QUOTED, entry, group))
+    assert verdict(plane, with_devices(SPACE, entry, group)) == ""
+
+
+def from_annotation(name: str) -> dict[str, Any]:
+    return {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{name}']"}}}
+
+
+@pytest.mark.parametrize(
+    ("source", "taken"),
+    [
+        ({"value": "void"}, True),
+        ({"value": ""}, True),
+        (from_annotation(key("visible-devices.main")), True),
+        (from_annotation("mine"), False),
+        ({"value": "GPU-1"}, False),
+        ({"valueFrom": {"configMapKeyRef": {"name": "a", "key": "b"}}}, False),
+    ],
+)
+def test_what_we_set_ourselves_is_no_device_by_hand(plane: ControlPlane, source: dict[str, Any], taken: bool) -> None:
+    found = verdict(plane, with_devices(QUOTED, {"name": "NVIDIA_VISIBLE_DEVICES", **source}))
+    assert ("is set by hand" not in found) is taken
+
+
+def test_an_ephemeral_container_gets_no_devices_either(plane: ControlPlane) -> None:
+    apply(plane, other(namespace=QUOTED) | {"metadata": {"name": "debugged", "namespace": QUOTED}})
+    entry = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
+    debug = {"spec": {"ephemeralContainers": [{"name": "debug", "image": "app:1", "env": [entry]}]}}
+    where = ["pod", "debugged", "-n", QUOTED, "--subresource=ephemeralcontainers", "-p", json.dumps(debug)]
+    assert "is set by hand" in kubectl_as(plane, "jane", "patch", *where)
+    entry["value"] = "void"
+    assert kubectl_as(plane, "jane", "patch", *where[:-1], json.dumps(debug)) == ""
+
+
+def workload(labels: dict[str, str], annotations: dict[str, str]) -> dict[str, Any]:
+    template = {
+        "metadata": {"labels": {"app": "a", **labels}, "annotations": annotations},
+        "spec": {"containers": [{"name": "main", "image": "app:1"}]},
+    }
+    spec = {"selector": {"matchLabels": {"app": "a"}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "namespace": SPACE}, "spec": spec}
+
+
+def test_words_that_turn_nothing_on_are_warned_of(plane: ControlPlane) -> None:
+    odd, annotated = {ENABLED_LABEL: "yes"}, {ENABLED_LABEL: "true"}
+    wrong_label, wrong_place = other(), other()
+    wrong_label["metadata"]["labels"] = odd
+    wrong_place["metadata"]["annotations"] = annotated
+    cron = workload(odd, annotated)["spec"]["template"]
+    cron["spec"]["restartPolicy"] = "Never"
+    cron_job = {
+        "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "a", "namespace": SPACE},
+        "spec": {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {"template": cron}}},
+    }  # fmt: skip
+    value, place = 'with "true" only', "is a label, not an annotation"
+    for item, said in (
+        (wrong_label, (value,)), (wrong_place, (place,)), (workload(odd, {}), (value,)), (workload({}, annotated), (place,)),
+        (cron_job, (value, place)), (workload({ENABLED_LABEL: "false"}, {}), ()),
+    ):  # fmt: skip
+        heard = warnings_of(plane, yaml.safe_dump(item))
+        assert [text in heard for text in (value, place)] == [text in said for text in (value, place)], item["kind"]
+
+
+def test_the_policies_have_no_type_errors(plane: ControlPlane) -> None:
+    async def looked_at() -> list[dict[str, Any]]:
+        for _ in range(50):
+            found = json.loads(plane.kubectl("get", "validatingadmissionpolicies", "-o", "json"))["items"]
+            if all((item.get("status") or {}).get("observedGeneration") for item in found):
+                return list(found)
+            await asyncio.sleep(0.2)
+        pytest.fail("the policies are not looked at")
+
+    warned = {
+        item["metadata"]["name"]: found
+        for item in asyncio.run(looked_at())
+        if (found := (item["status"].get("typeChecking") or {}).get("expressionWarnings"))
+    }
+    assert warned == {}
