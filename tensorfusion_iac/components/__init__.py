@@ -19,5 +19,6 @@ from tensorfusion_iac.components.workload_profile import WorkloadProfile
 
 __all__ = [
     "VGPU", "AnnotatedCronJob", "AnnotatedDeployment", "AnnotatedJob", "AnnotatedStatefulSet", "ControlPlane",
-    "CustomResourceDefinitions", "GPUPool", "SpecError", "TensorFusionWorkload", "WorkloadProfile", "annotate", "annotated_template",
+    "CustomResourceDefinitions", "GPUPool", "SpecError", "TensorFusionWorkload", "WorkloadProfile", "annotate",
+    "annotated_template",
 ]  # fmt: skip

@@ -24,6 +24,7 @@ from tensorfusion_iac.components.pods import Json, PodArguments
 from tensorfusion_iac.components.requested import Requested
 from tensorfusion_iac.components.shape import Shape
 from tensorfusion_iac.components.vgpu import VGPU
+from tensorfusion_iac.components.waiting import tell_why
 from tensorfusion_iac.components.workload_profile import WorkloadProfile
 
 
@@ -74,7 +75,7 @@ class AnnotatedWorkload(Component):
             self._refuse(planned.problems, naming)
             return
         spec, self.requested = finish(planned, report, self._registered)
-        self.resource = child = self._create(resource_name, planned.metadata, spec, _child_opts(self, planned, arguments))
+        self.resource = child = self._create(resource_name, planned.metadata, spec, _child_opts(self, planned))
         metadata: pulumi.Output[Mapping[str, Any]] = child.metadata  # type: ignore[attr-defined]
         self.name = metadata.apply(lambda known: known["name"])
         self.namespace = metadata.apply(lambda known: known["namespace"])
@@ -96,8 +97,8 @@ def _inputs(arguments: Mapping[str, Any], planned: Plan) -> dict[str, Any]:
     return {name: value for name, value in inputs.items() if value is not None}
 
 
-def _child_opts(component: AnnotatedWorkload, planned: Plan, arguments: Mapping[str, Any]) -> pulumi.ResourceOptions:
-    timeout = f"{arguments['timeout_s']:g}s" if arguments.get("timeout_s") is not None and planned.shape.can_wait else None
+def _child_opts(component: AnnotatedWorkload, planned: Plan) -> pulumi.ResourceOptions:
+    timeout = f"{planned.timeout_s:g}s" if planned.timeout_s is not None else None
     named = is_deferred(planned.metadata) or "name" in planned.metadata
     return pulumi.ResourceOptions(
         parent=component,
@@ -105,4 +106,5 @@ def _child_opts(component: AnnotatedWorkload, planned: Plan, arguments: Mapping[
         # The provider asks for this itself where it replaces a named object; the engine's own replacements would collide.
         delete_before_replace=True if named else None,
         custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout) if timeout else None,
+        hooks=tell_why(component, planned.shape.kind) if planned.waits else None,
     )

@@ -36,7 +36,8 @@ from tensorfusion_iac.components.shape import Shape, get_path, laid_over, with_p
 class Plan:
     """`spec` holds the template as the arguments give it, not yet marked; `pods` is how many run at once, None if not said.
 
-    `verdict` is None where only a part could be judged. `naming` of `known` calls a problem's field as the program does.
+    `verdict` is None where only a part could be judged. `known.naming` calls a problem's field as the program does. `up`
+    waits for the object if `waits`, for `timeout_s` or as long as pulumi does.
     """
 
     shape: Shape
@@ -47,6 +48,8 @@ class Plan:
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
     verdict: Verdict | None
+    waits: bool
+    timeout_s: float | None
 
     @property
     def template(self) -> Any:
@@ -72,8 +75,12 @@ def plan(shape: Shape, names: tuple[str, ...], name: str, arguments: Mapping[str
     verdict, part = _judged(asked, template, get_path(spec, shape.pods), known)
     problems += part.problems
     warnings += part.warnings
-    metadata = object_metadata(given, None if shape.autonamed else name, _awaiting(shape, given, warnings), problems)
-    return Plan(shape, metadata, spec, asked, known, tuple(problems), tuple(warnings), verdict)
+    waits = shape.can_wait and given.get("wait", shape.waits)
+    warnings += _wait_warnings(waits, given)
+    skip = {"pulumi.com/skipAwait": "true"} if shape.can_wait and not waits else {}
+    metadata = object_metadata(given, None if shape.autonamed else name, skip, problems)
+    timeout_s = given.get("timeout_s") if waits else None
+    return Plan(shape, metadata, spec, asked, known, tuple(problems), tuple(warnings), verdict, waits, timeout_s)
 
 
 def _checked(shape: Shape, names: tuple[str, ...], arguments: Mapping[str, Any]) -> Checks:
@@ -91,13 +98,11 @@ def _checked(shape: Shape, names: tuple[str, ...], arguments: Mapping[str, Any])
     return checks
 
 
-def _awaiting(shape: Shape, arguments: Mapping[str, Any], warnings: list[Problem]) -> dict[str, str]:
-    """The annotation by which `up` does not wait, if it is not to."""
-    wait = arguments.get("wait", shape.waits)
-    if not wait and "timeout_s" in arguments:
-        found = quote(arguments["timeout_s"])
-        warnings.append(Problem("timeout_s", found, "wait=True", "{found} says nothing without {accepted}; ignored"))
-    return {} if wait or not shape.can_wait else {"pulumi.com/skipAwait": "true"}
+def _wait_warnings(waits: bool, arguments: Mapping[str, Any]) -> list[Problem]:
+    if waits or "timeout_s" not in arguments:
+        return []
+    found = quote(arguments["timeout_s"])
+    return [Problem("timeout_s", found, "wait=True", "{found} says nothing without {accepted}; ignored")]
 
 
 # The object.
