@@ -104,8 +104,8 @@ class FleetKeeper:
                 present = await self._client.create(NODES, wanted, field_manager=AGENT)
             elif not fleet_objects.covers(present, wanted):
                 status = {"metadata": {"name": node.name}, "status": wanted.pop("status")}
-                await self._client.apply(NODES, wanted, AGENT)
-                present = await self._client.apply(NODES, status, AGENT, subresource="status")
+                await self._client.apply(NODES, status, AGENT, subresource="status")
+                present = await self._client.apply(NODES, wanted, AGENT)
             self._node_uids[node.name] = present["metadata"]["uid"]
 
         return write

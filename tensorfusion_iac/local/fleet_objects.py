@@ -19,6 +19,9 @@ Object = dict[str, Any]
 
 SIMULATED_LABEL = f"{names.PREFIX}simulated"
 MODEL_LABEL = f"{names.PREFIX}gpu-model"
+CARDS_ANNOTATION = f"{names.PREFIX}simulated-cards"
+"""Which cards a Node was last written for; by it a change of the fleet is seen to have arrived."""
+
 
 SELECTOR = f"{SIMULATED_LABEL}=true"
 """Selects the objects that are made here."""
@@ -49,7 +52,7 @@ def node(fleet_node: FleetNode) -> Object:
         "kind": "Node",
         "metadata": {
             "name": fleet_node.name,
-            "annotations": {"kwok.x-k8s.io/node": "fake", "node.alpha.kubernetes.io/ttl": "0"},
+            "annotations": {"kwok.x-k8s.io/node": "fake", CARDS_ANNOTATION: _cards(fleet_node)},
             "labels": {
                 "kubernetes.io/arch": "amd64",
                 "kubernetes.io/os": "linux",
@@ -155,13 +158,17 @@ def covers(present: object, wanted: object) -> bool:
 
 
 def is_ready(fleet_node: FleetNode, present: Object | None) -> bool:
-    """Whether a simulated node is there as it should be, Ready and open for pods."""
-    if present is None or not covers(present, node(fleet_node)):
+    """Whether a simulated node is there with its cards, Ready and open for pods. Users may edit what else it says."""
+    if present is None or present["metadata"].get("annotations", {}).get(CARDS_ANNOTATION) != _cards(fleet_node):
         return False
     conditions = present["status"].get("conditions") or []
     ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
     taints = present["spec"].get("taints") or []
     return ready and not any(taint["key"].startswith("node.kubernetes.io/") for taint in taints)
+
+
+def _cards(fleet_node: FleetNode) -> str:
+    return f"{len(fleet_node.cards)} x {fleet_node.model.name}"
 
 
 def _vendor_labels(fleet_node: FleetNode) -> dict[str, str]:

@@ -152,6 +152,14 @@ def test_a_node_is_played_by_kwok_and_selected_by_pools() -> None:
     assert made["status"]["allocatable"]["cpu"] == "47500m"
 
 
+def test_a_node_that_its_user_has_edited_is_still_ready() -> None:
+    (node,) = fleet.build([group(A100.name, 1, 1)], lambda name: A100)
+    present = fleet_objects.node(node) | {"spec": {}}
+    present["status"] = {"conditions": [READY], "capacity": {"cpu": "1"}}
+    present["metadata"] |= {"labels": {}}
+    assert fleet_objects.is_ready(node, present)
+
+
 def test_a_node_of_another_vendor_carries_no_nvidia_label() -> None:
     (node,) = fleet.build([group("MI300X", 8, 1)], made_up)
     assert not [label for label in fleet_objects.node(node)["metadata"]["labels"] if label.startswith("nvidia.com")]
