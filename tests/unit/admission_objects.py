@@ -170,7 +170,7 @@ def pods(draw: st.DrawFn) -> dict[str, Any]:
     return {"metadata": {"generateName": "chat-", "labels": labels, "annotations": annotations}, "spec": spec}
 
 
-_scalars = st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=8) | st.floats(allow_nan=False)
+_scalars = st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=8) | st.floats(allow_nan=False, allow_infinity=False)
 json_values = st.recursive(
     _scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3), max_leaves=12
 )

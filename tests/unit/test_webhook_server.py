@@ -1,0 +1,247 @@
+"""The webhook's HTTPS server, real on a socket: no body makes it fail, and it says when it is ready."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import http.client
+import json
+import ssl
+import threading
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from admission_objects import json_values, junk_pods, pod, pods
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tensorfusion_iac.admission import apply
+from tensorfusion_iac.admission.authority import new_authority, new_serving
+from tensorfusion_iac.admission.certificates import load_pair
+from tensorfusion_iac.admission.cluster import Cluster
+from tensorfusion_iac.admission.grey import GreyRelease
+from tensorfusion_iac.admission.metrics import Metrics
+from tensorfusion_iac.admission.server import MUTATE_PATH, VALIDATE_PATH, Server, serving
+from tensorfusion_iac.admission.templates import TEMPLATE_KINDS
+from tensorfusion_iac.admission.webhook import Webhook
+from tensorfusion_iac.kube.client import Event, Listing
+from tensorfusion_iac.kube.errors import ApiError
+from tensorfusion_iac.kube.informer import running
+from tensorfusion_iac.kube.resource import Resource
+
+DEFAULT = {"tensor-fusion.ai/is-default-pool": "true"}
+POOL = {
+    "apiVersion": "tensor-fusion.ai/v1",
+    "kind": "GPUPool",
+    "metadata": {"name": "default", "uid": "1", "resourceVersion": "1", "annotations": DEFAULT},
+    "spec": {"defaultUsingLocalGPU": True},
+}
+
+
+class StillClient:
+    """A cluster with one pool, in which nothing happens."""
+
+    async def list(self, resource: Resource, namespace: str | None = None, **options: Any) -> Listing:
+        return Listing([json.loads(json.dumps(POOL))] if resource.plural == "gpupools" else [], "1")
+
+    async def watch(self, resource: Resource, namespace: str | None = None, **options: Any) -> AsyncIterator[Event]:
+        await asyncio.Event().wait()
+        yield Event("BOOKMARK", {})
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> dict[str, Any]:
+        raise ApiError(404, "NotFound", f"{resource.plural} {name} not found")
+
+
+@dataclass
+class Running:
+    """A server on a thread of its own."""
+
+    bundle: str
+    port: int = 0
+    up: threading.Event = field(default_factory=threading.Event)
+    connection: http.client.HTTPSConnection | None = None
+
+    def ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+        """One request, over a connection that is kept as long as the server keeps it."""
+        for attempt in (1, 2):
+            if self.connection is None:
+                context = ssl.create_default_context(cadata=self.bundle)
+                self.connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=10)
+            try:
+                self.connection.request(method, path, body, {"Content-Type": "application/json"})
+                answer = self.connection.getresponse()
+                return answer.status, answer.read()
+            except (http.client.HTTPException, OSError):
+                self.connection.close()
+                self.connection = None
+                if attempt == 2:
+                    raise
+        raise AssertionError
+
+
+def start(*, synced: bool) -> Iterator[Running]:
+    now = datetime.now(UTC)
+    authority = new_authority(now, timedelta(days=1))
+    pair = new_serving(authority, ["127.0.0.1"], now, timedelta(days=1))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    load_pair(context, pair.certificate, pair.key)
+    found = Running(authority.certificate)
+    loop = asyncio.new_event_loop()
+    stop = asyncio.Event()
+
+    async def serve() -> None:
+        client: Any = StillClient()
+        cluster = Cluster(client)
+        server = Server(Webhook(cluster, GreyRelease(client)), Metrics())
+        async with running(*(cluster.informers if synced else ())), serving(server, "127.0.0.1", 0, context, drain_s=0) as port:
+            found.port = port
+            found.up.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
+    thread.start()
+    assert found.up.wait(10)
+    yield found
+    if found.connection is not None:
+        found.connection.close()
+    loop.call_soon_threadsafe(stop.set)
+    thread.join(20)
+    loop.close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Running]:
+    yield from start(synced=True)
+
+
+@pytest.fixture
+def unsynced() -> Iterator[Running]:
+    yield from start(synced=False)
+
+
+def review(item: Any, **request: Any) -> bytes:
+    asked = {
+        "uid": "u1",
+        "operation": "CREATE",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "namespace": "ml",
+        "object": item,
+    }
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked | request}).encode()
+
+
+def response(server: Running, path: str, body: bytes) -> dict[str, Any]:
+    status, text = server.ask("POST", path, body)
+    assert status == 200, text
+    found: dict[str, Any] = json.loads(text)["response"]
+    return found
+
+
+def test_a_pod_is_patched(server: Running) -> None:
+    found = response(server, MUTATE_PATH, review(pod()))
+    assert (found["uid"], found["allowed"], found["patchType"]) == ("u1", True, "JSONPatch")
+    changed = apply(pod(), json.loads(base64.b64decode(found["patch"])))
+    assert changed["spec"]["schedulerName"] == "tensor-fusion-scheduler"
+
+
+def test_a_refusal_says_every_field(server: Running) -> None:
+    found = response(server, MUTATE_PATH, review(pod({"vram-request": "4 Gi", "qos": "urgent"})))
+    assert not found["allowed"]
+    assert (found["status"]["code"], found["status"]["reason"]) == (422, "Invalid")
+    fields = [cause["field"] for cause in found["status"]["details"]["causes"]]
+    assert fields == ["tensor-fusion.ai/vram-request", "tensor-fusion.ai/qos"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"null", b"{}", b"[]", b"3", b'"text"', b"\xff\xfe", b"{" * 10_000, review(pod())[:-40],
+     b'{"kind":"AdmissionReview"}', b'{"kind":"AdmissionReview","request":null}', b'{"kind":"AdmissionReview","request":{}}',
+     b'{"kind":"AdmissionReview","request":{"uid":1,"kind":{}}}', b'{"kind":"AdmissionReview","request":{"uid":"","kind":{}}}',
+     b'{"kind":"Pod","request":{"uid":"a","kind":{}}}', b'{"a":"\\ud800"}'],
+)  # fmt: skip
+@pytest.mark.parametrize("path", [MUTATE_PATH, VALIDATE_PATH])
+def test_what_is_no_review_is_the_callers_fault(server: Running, path: str, body: bytes) -> None:
+    status, text = server.ask("POST", path, body)
+    assert status == 400
+    assert text.strip()
+
+
+@pytest.mark.parametrize("path", [MUTATE_PATH, VALIDATE_PATH])
+def test_a_body_of_20_mb_is_too_large(server: Running, path: str) -> None:
+    status, _ = server.ask("POST", path, review(pod({"vram-request": "4Gi", "note/x": "x" * 20_000_000})))
+    assert status == 413
+    assert server.ask("GET", "/healthz")[0] == 200
+
+
+def test_other_methods_and_paths_are_refused(server: Running) -> None:
+    assert server.ask("GET", MUTATE_PATH)[0] == 405
+    assert server.ask("POST", "/elsewhere", b"{}")[0] == 404
+
+
+SLOW = settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+
+
+@given(item=junk_pods() | pods() | json_values)
+@SLOW
+def test_no_pod_makes_the_server_fail(server: Running, item: Any) -> None:
+    found = response(server, MUTATE_PATH, review(item))
+    if found["allowed"]:
+        apply(item, json.loads(base64.b64decode(found.get("patch", "W10="))))
+    else:
+        assert found["status"]["code"] in (403, 422)
+        assert found["status"]["message"]
+
+
+KINDS = st.sampled_from([*TEMPLATE_KINDS, "WorkloadProfile", "GPUPool", "GPUResourceQuota", "TensorFusionWorkload", "Pod"])
+
+
+@given(item=json_values | junk_pods(), old=json_values, kind=KINDS, inside=st.booleans())
+@SLOW
+def test_no_object_makes_the_validation_fail(server: Running, item: Any, old: Any, kind: str, inside: bool) -> None:
+    group = "" if kind in (*TEMPLATE_KINDS, "Pod") else "tensor-fusion.ai"
+    if inside:
+        item, old = {"metadata": {"name": "a"}, "spec": {"template": item}}, {"spec": old}
+    found = response(server, VALIDATE_PATH, review(item, kind={"group": group, "version": "v1", "kind": kind}, oldObject=old))
+    assert found["allowed"] or found["status"]["code"] == 422
+    assert "patch" not in found
+
+
+@given(
+    request=st.dictionaries(
+        st.sampled_from(["uid", "operation", "kind", "namespace", "object", "oldObject", "dryRun"]), json_values
+    )
+)
+@SLOW
+def test_no_request_makes_the_server_fail(server: Running, request: dict[str, Any]) -> None:
+    body = json.dumps({"kind": "AdmissionReview", "request": request}).encode()
+    for path in (MUTATE_PATH, VALIDATE_PATH):
+        assert server.ask("POST", path, body)[0] in (200, 400)
+
+
+@given(body=st.binary(max_size=200))
+@SLOW
+def test_no_bytes_make_the_server_fail(server: Running, body: bytes) -> None:
+    assert server.ask("POST", MUTATE_PATH, body)[0] in (200, 400)
+
+
+def test_it_says_what_it_did(server: Running) -> None:
+    response(server, MUTATE_PATH, review(pod()))
+    status, text = server.ask("GET", "/metrics")
+    assert status == 200
+    assert b'tensor_fusion_admission_decisions_total{path="/mutate-pods",result="patched"}' in text
+
+
+def test_it_is_ready_when_the_caches_are(server: Running, unsynced: Running) -> None:
+    assert (server.ask("GET", "/readyz")[0], unsynced.ask("GET", "/readyz")[0]) == (200, 503)
+    assert (server.ask("GET", "/healthz")[0], unsynced.ask("GET", "/healthz")[0]) == (200, 200)
+
+
+def test_a_pod_that_comes_too_early_is_refused_for_now_and_others_are_not(unsynced: Running) -> None:
+    found = response(unsynced, MUTATE_PATH, review(pod()))
+    assert (found["allowed"], found["status"]["code"]) == (False, 503)
+    assert response(unsynced, MUTATE_PATH, review({"metadata": {}, "spec": {}}))["allowed"]
