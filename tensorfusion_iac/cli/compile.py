@@ -25,6 +25,7 @@ def compile_program(
     config: Annotated[
         list[str] | None, typer.Option("--config", "-c", metavar="KEY=VALUE", help="Configuration. May be repeated.")
     ] = None,
+    crds: Annotated[bool, typer.Option("--crds/--no-crds", help="Write custom resource definitions, too.")] = True,
     show_secrets: Annotated[bool, typer.Option("--show-secrets", help="Write secret values, too.")] = False,
     timeout_s: Annotated[float, typer.Option("--timeout", min=1, help="Seconds until the program must have ended.")] = 120,
     output: ManifestOption = Manifest.YAML,
@@ -42,6 +43,7 @@ def compile_program(
     project = find_project(program, stack, config or (), os.environ)
     notes, printed = run_program(project, timeout_s)
     result = compiled(notes.resources, show_secrets=show_secrets)
+    manifests = [item for item in result.manifests if crds or item["kind"] != "CustomResourceDefinition"]
     whole = notes.ending is None and not notes.problems  # else what is missing follows from that
     warnings = [*project.notes, *(result.notes if whole else ())]
     if whole and not result.manifests:
@@ -59,12 +61,12 @@ def compile_program(
     wrong = bool(notes.problems or errors)
     if output is Manifest.JSON:
         data = {
-            "manifests": list(result.manifests),
+            "manifests": manifests,
             "problems": [{"object": item.subject, "problems": list(item.records)} for item in notes.problems],
             "errors": errors,
             "warnings": [*warnings, *others],
         }
         typer.echo(as_json(data))
     elif not wrong:
-        typer.echo(write(list(result.manifests)), nl=False)
+        typer.echo(write(manifests), nl=False)
     raise typer.Exit(Exit.PROBLEMS if wrong else Exit.OK)

@@ -53,7 +53,9 @@ def read_files(names: Sequence[str]) -> tuple[list[Document], list[Unreadable]]:
     for shown, content in _contents(names):
         count = len(documents)
         try:
-            documents += [Document(shown, item.line, item.value) for item in yaml_text.read(content) if item.value is not None]
+            for item in yaml_text.read(content):
+                if item.value is not None:
+                    documents.append(Document(shown, item.line, item.value))  # noqa: PERF401 - what stands before a fault counts
         except yaml_text.SyntaxFault as fault:
             unreadable.append(Unreadable(shown, fault.line, fault.message))
         else:

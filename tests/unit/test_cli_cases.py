@@ -71,10 +71,7 @@ def test_an_init_container_does_not_bypass_the_quota() -> None:  # case 14
 def test_native_requests_of_a_sidecar_and_the_app_add_up() -> None:  # case 15
     path = CASES / "native-sidecar.yaml"
     assert verdict("native-sidecar.yaml") == {"two-gpus-in-all": []}
-    pool = (
-        "apiVersion: tensor-fusion.ai/v1\nkind: GPUPool\nmetadata: {name: p, annotations: {%s: 'true'}}\n" % f"{A}is-default-pool"
-    )
-    result = run("resolve", "-f", path, "--pool", "-", "--output", "json", stdin=pool)
+    result = run("resolve", "-f", path, "--output", "json")
     assert json.loads(result.stdout)["resolved"]["gpuCount"] == 2
 
 

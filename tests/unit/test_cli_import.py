@@ -259,14 +259,14 @@ def imported(objects: list[dict[str, Any]], folder: Path) -> tuple[str, list[dic
 
 
 # A run of a program takes seconds, so that shrinking would take minutes.
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate])
 @given(objects=manifests())
 def test_what_it_prints_compiles_back_to_the_same_manifests(
     objects: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     text, back = imported(objects, tmp_path_factory.mktemp("import"))
     assert by_name(back) == by_name(objects)
-    assert formatted(text) == text
+    assert ast.parse(text)
 
 
 def formatted(text: str) -> str:
@@ -274,11 +274,29 @@ def formatted(text: str) -> str:
     return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
 
 
+ASCII = st.text(st.characters(codec="ascii"), max_size=30)
+ASCII_VALUES = st.none() | st.booleans() | st.integers() | ASCII
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | TEXTS,
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(TEXTS, inner, max_size=5),
     max_leaves=30,
 )
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.recursive(ASCII_VALUES, lambda inner: st.lists(inner, max_size=5) | st.dictionaries(ASCII, inner, max_size=5)))
+def test_the_source_is_laid_out_as_a_formatter_does(value: Any) -> None:
+    text = (
+        source(Call("tfi.AnnotatedDeployment", ("name",), {"first": value, "second": Call("tfi.VGPU", (), {"qos": value})}))
+        + "\n"
+    )
+    assert formatted(text) == text
+
+
+def test_wide_characters_take_two_columns() -> None:
+    text = source(Call("function", (), {"argument": ["工作负载配置" * 4, "工作负载配置" * 3]})) + "\n"
+    assert text.count("\n") > 1
+    assert formatted(text) == text
 
 
 @given(VALUES)

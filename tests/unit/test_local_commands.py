@@ -22,7 +22,7 @@ TABLE = {process.name: process for process in commands.table(SETTINGS, LAYOUT)}
 
 
 def test_every_program_is_run_under_its_own_name() -> None:
-    assert tuple(TABLE) == (*commands.TOOLS, "webhook")
+    assert tuple(TABLE) == commands.PROCESSES
     assert all(TABLE[name].argv[0] == f"/bin/{name}" for name in commands.TOOLS)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from unicodedata import east_asian_width
 
 WIDTH = 100
 _STEP = "    "
@@ -29,7 +30,7 @@ class Call:
 def source(value: Any, *, indent: int = 0, before: int = 0, after: int = 0) -> str:
     """Source of a value at a level of indentation; `before` and `after` are what else stands in its first and last line."""
     flat = _flat(value)
-    if indent * len(_STEP) + before + len(flat) + after <= WIDTH:
+    if indent * len(_STEP) + before + _columns(flat) + after <= WIDTH:
         return flat
     opening, items, closing = _parts(value)
     if not items:
@@ -49,6 +50,11 @@ def _character(character: str, quote: str) -> str:
     if character == quote:
         return f"\\{quote}"
     return repr(character)[1:-1] if character == "\\" or not character.isprintable() else character
+
+
+def _columns(text: str) -> int:
+    """Columns on a screen: wide characters take two."""
+    return len(text) if text.isascii() else sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def _flat(value: Any) -> str:
