@@ -47,7 +47,10 @@ class PodBinds:
         self._under_way.add(request.uid)
         try:
             pod = await self._pod(request)
-            return pod if isinstance(pod, str) else await self._bind(pod, request.node)
+            if isinstance(pod, str):
+                self._drop_hold(request.uid)
+                return pod
+            return await self._bind(pod, request.node)
         finally:
             self._under_way.discard(request.uid)
 
@@ -56,6 +59,8 @@ class PodBinds:
         pod = self._state.pods.get(request.uid)
         if pod is not None:
             return pod
+        if request.uid in self._state.gone:
+            return "the pod is gone"
         try:
             raw = await self._client.get(PODS, request.name, request.namespace)
             found = read_pod(raw)
@@ -105,6 +110,11 @@ class PodBinds:
             # What is bound, or may be, stands until the watch has had time to show it.
             self._state.ledger.commit(pod.uid, self._state.clock() + UNSHOWN_S)
         return why
+
+    def _drop_hold(self, uid: str) -> None:
+        entry = self._state.ledger.get(uid)
+        if entry is not None and entry.state is State.HELD:
+            self._state.release(uid)
 
     def _is_shown(self, uid: str) -> bool:
         entry = self._state.ledger.get(uid)

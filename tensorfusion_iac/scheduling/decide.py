@@ -25,7 +25,7 @@ from tensorfusion_iac.scheduling.state import ClusterState
 
 log = logging.getLogger(__name__)
 
-HOLD_S = 30.0
+HOLD_S = 15.0
 """How long a hold waits for its Bind."""
 TOP_SCORE = 10
 """kube-scheduler's highest extender score."""
@@ -70,6 +70,8 @@ class Decider:
     def filter(self, pod: GpuPod, candidates: Sequence[str]) -> Verdict:
         """The candidates that fit; a hold goes on the best of them."""
         state = self._state
+        if pod.uid in state.gone:
+            return Verdict([], dict.fromkeys(candidates, "the pod is gone"))
         entry = state.ledger.get(pod.uid)
         if entry is not None and entry.state is not State.HELD:
             return _only(entry.reservation.node, candidates)  # it is bound there, or may be

@@ -37,7 +37,7 @@ class Explaining:
         node = self._decider.nominations.get(pod.uid)
         text = explanation.text() if node is None else f"pods are being evicted from {node} for it; {explanation.text()}"
         return found | {
-            "state": "gated" if pod.gated else "pending",
+            "state": "gated" if pod.gates else "pending",
             "nodes": explanation.nodes,
             "fitting": explanation.fitting,
             "reasons": [

@@ -38,7 +38,7 @@ class GpuPod:
     node: str
     finished: bool
     terminating: bool
-    gated: bool
+    gates: tuple[str, ...]
     priority: int
     preempts: bool
     worker: WorkerSpec
@@ -87,7 +87,7 @@ def read_pod(raw: object) -> GpuPod:
         node=str(spec.get("nodeName") or ""),
         finished=status.get("phase") in _FINISHED,
         terminating=bool(metadata.get("deletionTimestamp")),
-        gated=bool(spec.get("schedulingGates")),
+        gates=tuple(str(gate.get("name")) for gate in spec.get("schedulingGates") or () if isinstance(gate, Mapping)),
         priority=priority if isinstance(priority, int) else 0,
         preempts=spec.get("preemptionPolicy") != "Never",
         worker=worker,

@@ -21,6 +21,7 @@ from tensorfusion_iac.scheduling.binds import PodBinds
 from tensorfusion_iac.scheduling.decide import Decider
 from tensorfusion_iac.scheduling.explaining import Explaining
 from tensorfusion_iac.scheduling.extender import Extender, serving
+from tensorfusion_iac.scheduling.gangs import Gangs
 from tensorfusion_iac.scheduling.leadership import Leadership
 from tensorfusion_iac.scheduling.metrics import Metrics
 from tensorfusion_iac.scheduling.mirror import Mirror
@@ -28,6 +29,7 @@ from tensorfusion_iac.scheduling.partitions import Partitions
 from tensorfusion_iac.scheduling.pending import Pending
 from tensorfusion_iac.scheduling.preemption import PDBS, Preemption
 from tensorfusion_iac.scheduling.profile import DEFAULT_LEASE, EXTENDER_PORT
+from tensorfusion_iac.scheduling.resizes import Resizes
 from tensorfusion_iac.scheduling.state import ClusterState
 
 log = logging.getLogger(__name__)
@@ -60,14 +62,16 @@ class Scheduler:
         self.mirror = Mirror(client, self.state, self._may_write)
         self.pending = Pending(client, self.state, self.decider, self.metrics, self._may_write)
         self.preemption = Preemption(client, self.state, self.decider, self.metrics, self._may_write)
+        self.resizes = Resizes(client, self.state, self.metrics, self._may_write)
+        self.gangs = Gangs(client, self.state, self.decider, self.metrics, self._may_write)
         binds = PodBinds(client, self.state, self.decider, self.leadership, self.partitions)
         explaining = Explaining(self.state, self.decider)
         self.extender = Extender(self.decider, self.leadership, binds, self.preemption, explaining, self.metrics)
         self._changes = asyncio.Event()
         self._relisted = asyncio.Event()
         self._informers = self._watch(client)
-        self.pending.attach()
-        self.preemption.attach()
+        for part in (self.pending, self.preemption, self.resizes, self.gangs):
+            part.attach()
         self.decider.on_placed(lambda uid: self.mirror.busy())
         self.metrics.watch("tensor_fusion_scheduler_pods", "Pods with reserved GPUs.", lambda: len(self.state.ledger))
         self.metrics.watch("tensor_fusion_scheduler_waiting", "Pods that fit nowhere now.", lambda: len(self.pending.waiting))
@@ -76,7 +80,8 @@ class Scheduler:
         """Serve until cancelled; `ready` gets the port. Ends with an error if one of the loops does."""
         loops = [
             *(informer.run() for informer in self._informers),
-            self.partitions.run(), self.mirror.run(), self.pending.run(), self.preemption.run(), self._tick(), self._wake_binds(),
+            self.partitions.run(), self.mirror.run(), self.pending.run(), self.preemption.run(), self.resizes.run(),
+            self.gangs.run(), self._tick(), self._wake_binds(),
         ]  # fmt: skip
         async with serving(self.extender, self.settings.host, self.settings.port) as port, asyncio.TaskGroup() as tasks:
             for loop in loops:

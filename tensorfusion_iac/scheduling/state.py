@@ -27,6 +27,8 @@ from tensorfusion_iac.scheduling.pods import GpuPod, NotOurPodError, read_pod
 
 log = logging.getLogger(__name__)
 
+GONE_KEPT_S = 120.0
+"""How long the UIDs of pods that are gone are remembered: kube-scheduler may still ask about one."""
 UNSHOWN_S = 30.0
 """How much longer a commitment stands that the watch has not shown yet."""
 
@@ -47,6 +49,8 @@ class ClusterState:
         self.pools: dict[str, GPUPool] = {}
         self.gpus: dict[str, Object] = {}
         """GPU objects by card UUID."""
+        self.gone: dict[str, float] = {}
+        """UIDs of pods that are deleted or finished, and when that was seen."""
         self.unsettled: set[str] = set()
         """Pods with an in-flight write of their amounts: until it is answered the books go before the watch."""
         self._card_of_object: dict[str, str] = {}
@@ -99,10 +103,9 @@ class ClusterState:
         """A pod of ours was added, changed or deleted."""
         uid = change.object["metadata"]["uid"]
         if change.type is ChangeType.DELETED:
-            self.pods.pop(uid, None)
-            self.release(uid)
-            return
-        self.take_pod(change.object)
+            self._forget(uid)
+        else:
+            self.take_pod(change.object)
 
     def take_pod(self, raw: Object) -> None:
         """A pod as the server has it now; an older state than the one known is passed over."""
@@ -115,14 +118,18 @@ class ClusterState:
         if known is not None and pod.version < known.version:
             return
         if pod.finished:
-            self.pods.pop(pod.uid, None)
-            self.release(pod.uid)
+            self._forget(pod.uid)
             return
         self.pods[pod.uid] = pod
         if pod.node and pod.uid not in self.unsettled:
             self._adopt(pod)
         for listener in self._on_pod:
             listener(pod)
+
+    def _forget(self, uid: str) -> None:
+        self.pods.pop(uid, None)
+        self.gone[uid] = self.clock()
+        self.release(uid)
 
     def _adopt(self, pod: GpuPod) -> None:
         try:
@@ -144,7 +151,10 @@ class ClusterState:
 
     def expire(self, watch_is_fresh: bool) -> None:
         """End what is overdue. A commitment ends only if the watch, being fresh, shows that the pod is not bound."""
-        for entry in self.ledger.overdue(self.clock()):
+        now = self.clock()
+        while self.gone and now - next(iter(self.gone.values())) > GONE_KEPT_S:
+            del self.gone[next(iter(self.gone))]
+        for entry in self.ledger.overdue(now):
             uid = entry.reservation.uid
             if entry.state is State.HELD:
                 self.release(uid)
@@ -154,7 +164,7 @@ class ClusterState:
                     log.warning("pod %s/%s was not bound after all", entry.reservation.namespace, entry.reservation.name)
                     self.release(uid)
             else:
-                self.ledger.extend(uid, self.clock() + UNSHOWN_S)
+                self.ledger.extend(uid, now + UNSHOWN_S)
 
     def drop_holds(self) -> None:
         """Forget holds: those of an earlier term of office mean nothing."""
@@ -178,8 +188,8 @@ class ClusterState:
             if self.inventory.card(card.uuid) != card:
                 self._ensure_node(card.node)
                 self.inventory.set_card(card)
-                self._tell((card.uuid,))
                 self.tell_room()
+            self._tell((card.uuid,))  # even if only the mirror differs: its last write may have been overtaken
 
     def gpu_node_changed(self, change: Change) -> None:
         """A GPUNode was added, changed or deleted."""

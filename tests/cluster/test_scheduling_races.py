@@ -1,0 +1,198 @@
+"""What must hold when programs die, answers are lost and the lease changes hands (TARGETS R1, R10), on the real cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from gpu_plane import GIB, GpuPlane, annotation, cards_of, gpu_plane, pod, promised, vram, wait_ready, worker
+
+from tensorfusion_iac.api.quantity import format_bytes
+from tensorfusion_iac.kube.client import Client, PatchType
+from tensorfusion_iac.kube.errors import ApiError
+from tensorfusion_iac.kube.resource import GPUS, PODS
+from tensorfusion_iac.local.state import NodeGroup
+
+pytestmark = pytest.mark.cluster
+GROUPS = (NodeGroup(model="A100_SXM_80G", gpus_per_node=8, nodes=4),)
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpuPlane]:
+    with gpu_plane(tmp_path_factory.mktemp("races") / "plane", GROUPS, os.getpid()) as made:
+        yield made
+
+
+@pytest.fixture
+def ns(plane: GpuPlane, request: pytest.FixtureRequest) -> Iterator[str]:
+    name = plane.namespace(request.node.name.replace("_", "-")[5:60].strip("-"))
+    yield name
+    plane.delete(name, *(item["metadata"]["name"] for item in plane.pods(name)))
+
+
+def mirror_shows_what_the_annotations_say(plane: GpuPlane, namespace: str) -> None:
+    """Wait until every card's free memory is what the annotations of living pods leave of it."""
+    wrong: dict[str, tuple[str, str]] = {}
+
+    async def same(client: Client) -> bool:
+        gpus = (await client.list(GPUS)).items
+        used = promised((await client.list(PODS, namespace)).items)
+        wrong.clear()
+        for gpu in gpus:
+            status, uuid = gpu["status"], gpu["status"]["uuid"]
+            left = format_bytes(80 * GIB - used.get(uuid, 0))
+            if status["available"]["vram"] != left:
+                wrong[uuid] = status["available"]["vram"], left
+        return not wrong
+
+    try:
+        plane.until("the mirror shows what the annotations say", same, patience_s=40)
+    except AssertionError:
+        raise AssertionError(f"shown and left, by card: {wrong}") from None
+
+
+def test_after_a_kill_the_books_are_read_back_from_the_pods(plane: GpuPlane, ns: str) -> None:
+    plane.create(*(pod(ns, f"big-{at}", vram(60)) for at in range(32)))
+    before = {item["metadata"]["name"]: cards_of(item) for item in plane.bound(ns, 32)}
+    plane.extender.kill()
+    plane.delete(ns, "big-7", "big-8")  # while nobody is looking
+    plane.extender.start()
+    wait_ready(plane)
+    plane.create(*(pod(ns, f"new-{at}", vram(60)) for at in range(3)))
+    after = {item["metadata"]["name"]: cards_of(item) for item in plane.bound(ns, 32)}
+    freed = {*before["big-7"], *before["big-8"]}
+    assert {card for name, cards in after.items() if name.startswith("new") for card in cards} == freed
+    assert max(promised(plane.pods(ns)).values()) <= 80 * GIB
+
+
+def test_no_card_is_overpromised_and_nothing_leaks_under_kills_deletes_and_bursts(plane: GpuPlane, ns: str) -> None:
+    rng = random.Random(7)
+    pods = [pod(ns, f"p-{at}", vram(rng.choice([10, 20, 30, 70]), gpu_count=rng.choice([1, 1, 2]))) for at in range(240)]
+    for start in range(0, 240, 60):
+        plane.create(*pods[start : start + 60])
+        time.sleep(rng.uniform(0.5, 2.0))
+        plane.extender.kill()
+        living = [item["metadata"]["name"] for item in plane.pods(ns)]
+        plane.delete(ns, *rng.sample(living, len(living) // 3))
+        plane.extender.start()
+        wait_ready(plane)
+        assert max(promised(plane.pods(ns)).values(), default=0) <= 80 * GIB
+
+    mirror_shows_what_the_annotations_say(plane, ns)
+    assert max(promised(plane.pods(ns)).values()) <= 80 * GIB
+    plane.delete(ns, *(item["metadata"]["name"] for item in plane.pods(ns)))
+    plane.create(*(pod(ns, f"whole-{at}", worker(dedicated=True, gpu_model="A100", gpu_count=8)) for at in range(4)))
+    assert len(plane.bound(ns, 4)) == 4  # every card is free again
+
+
+def test_while_another_holds_the_lease_nothing_is_bound(plane: GpuPlane, ns: str) -> None:
+    plane.extender.stop()
+    log = len(plane.extender.log)
+    process = subprocess.Popen(
+        [Path(sys.executable).with_name("tensorfusion"), "serve", "scheduler", "--port", str(plane.extender.port),
+         "--kubeconfig", str(plane.kubeconfig), "--identity-prefix", "somebody-else"],
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    plane.extender.process = process
+    threading.Thread(target=plane.extender._read, args=(process,), daemon=True).start()
+    plane.create(pod(ns, "waits", vram(1)))
+
+    async def told(client: Client) -> bool:
+        item = await client.get(PODS, "waits", ns)
+        conditions = item.get("status", {}).get("conditions") or []
+        return any("is held by" in condition.get("message", "") for condition in conditions)
+
+    plane.until("the reason in the pod's own condition", told)
+    assert not plane.pods(ns)[0]["spec"].get("nodeName")
+    plane.extender.stop()
+    plane.extender.start()
+    wait_ready(plane)
+    assert plane.bound(ns, 1)
+    assert len(plane.extender.log) > log
+
+
+def test_a_pod_deleted_while_it_is_bound_leaves_nothing_behind(plane: GpuPlane, ns: str) -> None:
+    async def churn(client: Client) -> None:
+        async def one(at: int) -> None:
+            body = pod(ns, f"brief-{at}", vram(70))
+            await client.create(PODS, body, ns)
+            await asyncio.sleep(random.Random(at).uniform(0, 0.6))
+            await client.delete(PODS, f"brief-{at}", ns)
+
+        await asyncio.gather(*(one(at) for at in range(60)))
+
+    plane.ask(churn)
+    plane.create(*(pod(ns, f"all-{at}", worker(dedicated=True, gpu_model="A100", gpu_count=8)) for at in range(4)))
+    assert len(plane.bound(ns, 4)) == 4
+
+
+def test_a_sick_card_takes_nothing_new_and_is_used_again_when_well(plane: GpuPlane, ns: str) -> None:
+    gpu = plane.ask(lambda client: client.list(GPUS)).items[0]
+    node, name, uuid = gpu["status"]["nodeName"], gpu["metadata"]["name"], gpu["status"]["uuid"]
+
+    def health(value: str) -> None:
+        body = {"status": {"health": value}}
+        plane.ask(lambda client: client.patch(GPUS, name, body, PatchType.MERGE, subresource="status"))
+
+    health("Unhealthy")
+    chosen = {"nodeSelector": {"kubernetes.io/hostname": node}}
+    plane.create(*(pod(ns, f"w-{at}", worker(dedicated=True, gpu_model="A100"), **chosen) for at in range(8)))
+    assert uuid not in {card for item in plane.bound(ns, 7) for card in cards_of(item)}
+    health("Healthy")
+    assert uuid in {card for item in plane.bound(ns, 8) for card in cards_of(item)}
+
+
+def test_a_bind_that_is_refused_by_the_server_gives_the_card_back(plane: GpuPlane, ns: str) -> None:
+    policy = {
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "no-binding"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [
+                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/binding"]}
+            ], "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": ns}}},
+            "validations": [{"expression": "object.metadata.name != 'barred'", "message": "not this one"}],
+        },
+    }  # fmt: skip
+    binding = {
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "no-binding"}, "spec": {"policyName": "no-binding", "validationActions": ["Deny"]},
+    }  # fmt: skip
+    plane.apply(policy, binding)
+    time.sleep(1.0)  # until the API server has compiled it
+    try:
+        plane.create(pod(ns, "barred", worker(dedicated=True, gpu_model="A100", gpu_count=8)))
+
+        async def tried(client: Client) -> bool:
+            return any("not this one" in line for line in plane.extender.log)
+
+        plane.until("a refused bind", tried)
+        plane.delete(ns, "barred")
+        plane.create(*(pod(ns, f"free-{at}", worker(dedicated=True, gpu_model="A100", gpu_count=8)) for at in range(4)))
+        assert len(plane.bound(ns, 4)) == 4
+    finally:
+        plane.kubectl("delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "no-binding")
+
+
+def test_two_pods_of_one_name_are_two_pods(plane: GpuPlane, ns: str) -> None:
+    for _ in range(5):
+        plane.create(pod(ns, "again", worker(dedicated=True, gpu_model="A100", gpu_count=8)))
+        (found,) = plane.bound(ns, 1)
+        assert len(cards_of(found)) == 8
+        assert annotation(found, "gpu-ids")
+        plane.delete(ns, "again")
+
+        async def gone(client: Client) -> bool:
+            try:
+                await client.get(PODS, "again", ns)
+            except ApiError as error:
+                return error.not_found
+            return False
+
+        plane.until("the pod is gone", gone)
