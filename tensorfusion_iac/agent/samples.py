@@ -68,7 +68,7 @@ class UseMeter:
         for sample in sorted(fresh, key=lambda each: each.time_us):
             # Together the processes can't have used more than the whole: the driver rounds each of them up.
             scale = min(1.0, _WHOLE / by_time[sample.time_us]) if by_time[sample.time_us] else 1.0
-            self._used_s[sample.pid] += self._covered_s(sample, polled_s) * sample.percent * scale / _WHOLE
+            self._used_s[sample.pid] += self._covered_s(sample) * sample.percent * scale / _WHOLE
             self._last_us[sample.pid] = sample.time_us
         self._polled_us = now_us
         self._forget(now_us)
@@ -93,12 +93,20 @@ class UseMeter:
     def _is_new(self, sample: Sample) -> bool:
         return 0 <= sample.percent <= _WHOLE and sample.time_us > self._last_us.get(sample.pid, 0)
 
-    def _covered_s(self, sample: Sample, polled_s: float) -> float:
-        """The part of the time before a sample that it speaks for: one window, or all since a poll that came late."""
-        last_us = self._last_us.get(sample.pid)
+    def _covered_s(self, sample: Sample) -> float:
+        """The part of the time before a sample that it speaks for: its window, and those that a late poll missed.
+
+        A driver gives only the newest sample of each process; those between two polls that were too far apart are lost, and
+        were most likely alike.
+        """
+        last_us, window_s = self._last_us.get(sample.pid), self.window_s
         if last_us is None:
-            return self.window_s
-        return min((sample.time_us - last_us) / 1e6, max(self.window_s, min(polled_s, LONGEST_WINDOW_S)))
+            return window_s
+        gap_s = (sample.time_us - last_us) / 1e6
+        if gap_s < _CLEARLY_LONGER * window_s:
+            return gap_s
+        missed = int((sample.time_us - self._polled_us) / 1e6 / window_s) if self._polled_us else 0
+        return min(gap_s, max(missed, 1) * window_s, LONGEST_WINDOW_S)
 
     def _weigh(self, fresh: Iterable[Sample], polled_s: float, card_percent: int | None) -> None:
         if card_percent is None or not 0 <= card_percent <= _WHOLE:

@@ -19,6 +19,7 @@ PERIOD_S = 0.2
 
 _RECOVERY_S = 2.0  # what is owed is made up for in about this time
 _OWED_MOST_S = 0.6  # seconds of the card: 2 points of 30 s
+_OWED_MOST_OF_SHARE_S = 1.0  # and no more than it may use in this time, or a small share would atone for long
 _GAIN_WEIGHT, _GAIN_WEIGHT_FAR = 0.3, 0.6
 _GAIN_LEAST, _GAIN_MOST = 0.02, 200.0
 _DEAD_BAND = 0.02  # of the duty itself, which may be as small as 2 %
@@ -120,7 +121,8 @@ def _owed(state: Duty, use: float, elapsed_s: float, lowest: float) -> float:
         owed_s = min(owed_s, 0.0)
     elif state.duty <= lowest:
         owed_s = max(owed_s, min(state.owed_s, 0.0))
-    return min(max(owed_s, -_OWED_MOST_S), _OWED_MOST_S)
+    most_s = min(_OWED_MOST_S, state.target * _OWED_MOST_OF_SHARE_S)
+    return min(max(owed_s, -most_s), most_s)
 
 
 def _towards(state: Duty, wished: float, target: float) -> float:

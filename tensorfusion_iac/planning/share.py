@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tensorfusion_iac.api.levels import QOS_ORDER, QoS
 
-CAPACITY = 0.95
+CAPACITY = 0.98
 """What is shared out; the rest is room for the controller to err in."""
 FLOOR = 0.05
 """What the requests of higher QoS leave to each lower tenant that wants it."""

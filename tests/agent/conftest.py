@@ -1,15 +1,24 @@
-"""The simulated cards for the agent's tests: built once a session, one set of cards a test; no compiler fails them loudly."""
+"""The simulated cards for the agent's tests: built once a session, one set of cards a test; no compiler fails them loudly.
+
+`loaded` puts the fake library under the real pynvml of this process; programs that are started get it by LD_LIBRARY_PATH.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pynvml
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "fakes" / "nvml"))
 
+import node as nodes
 from fake_nvml import Fake, build
+
+from tensorfusion_iac.agent.nvml import Nvml
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +37,27 @@ def fake(built: Path, tmp_path: Path) -> Fake:
 def old_fake(built: Path, tmp_path: Path) -> Fake:
     """The same under a driver from before r615."""
     return Fake(built, tmp_path / "old-cards", old_driver=True)
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Fake], Nvml]]:
+    """Start the agent's reader on a fake's cards, in this process: `nvml = loaded(fake)`."""
+    opened: list[Nvml] = []
+
+    def load(fake: Fake) -> Nvml:
+        monkeypatch.setenv("FAKE_NVML_STATE", str(fake.path))
+        monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(str(fake.library)))
+        monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+        opened.append(Nvml())
+        return opened[-1]
+
+    yield load
+    for nvml in opened:
+        nvml.close()
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[nodes.Node]:
+    """Real cgroups for pods of this test."""
+    with nodes.made(tmp_path / "cgroup") as made:
+        yield made

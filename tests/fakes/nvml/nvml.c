@@ -90,9 +90,13 @@ static struct device mig_devices[FAKE_CARDS][FAKE_INSTANCES];
 static struct gpu_instance gpu_instances[FAKE_CARDS][FAKE_INSTANCES];
 static struct gpu_instance compute_instances[FAKE_CARDS][FAKE_INSTANCES];
 
+/* A test process starts the library again and again, each time for other cards. */
 static ret map_state(void) {
-    if (state) return SUCCESS;
+    static char mapped_path[4096];
     const char *path = getenv("FAKE_NVML_STATE");
+    if (state && (inits || (path && !strcmp(path, mapped_path)))) return SUCCESS;
+    if (state) munmap(state, sizeof *state);
+    state = NULL;
     int file = path ? open(path, O_RDWR) : -1;
     if (file < 0) return DRIVER_NOT_LOADED;
     struct stat found;
@@ -101,6 +105,7 @@ static ret map_state(void) {
     close(file);
     if (mapped == MAP_FAILED) return DRIVER_NOT_LOADED;
     state = mapped;
+    snprintf(mapped_path, sizeof mapped_path, "%s", path);
     return state->magic == FAKE_MAGIC ? SUCCESS : UNKNOWN;
 }
 
