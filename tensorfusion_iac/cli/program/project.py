@@ -50,6 +50,8 @@ def find_project(path: Path, stack: str | None, settings: Sequence[str], variabl
     name = about.get("name") if isinstance(about.get("name"), str) else root.absolute().name
     main = about.get("main")
     program = root / main if isinstance(main, str) else path
+    if not program.exists():
+        raise usage(f"{file}: main is {main}, and there is no {program}")
     if program.is_dir() and not (program / "__main__.py").is_file():
         raise usage(f"{program}: there is no __main__.py in this folder; give a Pulumi program, or its file")
     config, notes = _config(str(name), about.get("config"), root, stack, settings)
