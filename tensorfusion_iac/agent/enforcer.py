@@ -94,7 +94,7 @@ class Enforcer:
         self._foreign: set[str] = set()
         self._busy: dict[str, int | None] = {}
         self._groups: dict[str, dict[str, DutyGroup]] = {}
-        self._joined: dict[int, int] = {}  # pid -> start time, of those in a child of ours
+        self._joined: dict[int, tuple[int, str]] = {}  # pid -> start time and pod, of those in a child of ours
         self._controlled_s = clock()
 
     def sample(self) -> None:
@@ -123,7 +123,7 @@ class Enforcer:
             pids |= {process.pid for process in processes}
             self._sort(card, processes, pods)
         self._table.keep_only(pids)
-        self._joined = {pid: start for pid, start in self._joined.items() if pid in pids}
+        self._joined = {pid: known for pid, known in self._joined.items() if pid in pids}
         self._join(pods)
         self._watch_memory(pods)
 
@@ -189,12 +189,13 @@ class Enforcer:
                 if group is None:
                     continue
                 wanted[each.pod_uid][str(group.path)] = group
-                if self._joined.get(each.process.pid) != each.process.start_time:
+                known = (each.process.start_time, each.pod_uid)
+                if self._joined.get(each.process.pid) != known:
                     try:
                         group.add(each.process.pid)
                     except OSError:
                         continue  # it ended
-                    self._joined[each.process.pid] = each.process.start_time
+                    self._joined[each.process.pid] = known
         # Groups stay while their container lives: its next process may come back to them.
         for uid, groups in wanted.items():
             self._groups.setdefault(uid, {}).update(groups)
@@ -217,8 +218,7 @@ class Enforcer:
         self._pulser.drop(uid)
         for group in self._groups.pop(uid, {}).values():
             group.dissolve()
-        gone = {each.process.pid for on_card in self._on_card.values() for each in on_card.values() if each.pod_uid == uid}
-        self._joined = {pid: start for pid, start in self._joined.items() if pid not in gone}
+        self._joined = {pid: known for pid, known in self._joined.items() if known[1] != uid}
 
     def _take_use(self, elapsed_s: float) -> dict[tuple[str, str, str], float]:
         """The use of the last `elapsed_s` by pod, container and card, as a fraction of the card."""
