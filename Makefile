@@ -48,6 +48,7 @@ format: setup  ## rewrite the code in the project's format
 
 docs: setup  ## rewrite the generated pages
 	@$(BIN)/python -m tensorfusion_iac.api.reference
+	@$(BIN)/python -m tensorfusion_iac.cli.reference > docs/reference/cli.md
 
 lock: setup  ## resolve the dependencies again
 	@$(UV) pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet --upgrade --output-file requirements.lock

@@ -6,7 +6,7 @@ import typer
 
 from tensorfusion_iac.cli.output import Output, OutputOption, show, table
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()

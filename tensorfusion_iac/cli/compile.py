@@ -11,7 +11,7 @@ import typer
 from tensorfusion_iac.cli.exits import Exit
 from tensorfusion_iac.cli.output import Manifest, ManifestOption, as_json, complain
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 _PROGRAM_HELP = "A folder with a Pulumi program in Python, or its file."
@@ -20,7 +20,7 @@ _STACK_HELP = "Stack whose Pulumi.<stack>.yaml is read; default dev, if there is
 
 @app.command()
 def compile_program(
-    program: Annotated[Path, typer.Argument(metavar="[PROGRAM]", help=_PROGRAM_HELP)] = Path(),
+    program: Annotated[Path, typer.Argument(metavar="PROGRAM", help=_PROGRAM_HELP)] = Path(),
     stack: Annotated[str | None, typer.Option(help=_STACK_HELP)] = None,
     config: Annotated[
         list[str] | None, typer.Option("--config", "-c", metavar="KEY=VALUE", help="Configuration. May be repeated.")

@@ -10,7 +10,7 @@ import typer
 from tensorfusion_iac.cli.exits import usage
 from tensorfusion_iac.cli.output import Manifest, ManifestOption, as_json, complain
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()

@@ -20,7 +20,7 @@ from tensorfusion_iac.local import overview
 from tensorfusion_iac.local.layout import DEFAULT_ROOT, Layout
 from tensorfusion_iac.local.toolchain import ensure
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()

@@ -13,7 +13,7 @@ from tensorfusion_iac.cli.output import Output, OutputOption, show, table
 if TYPE_CHECKING:
     from tensorfusion_iac.api.catalogue import GpuModel
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 _COLUMNS = ("MODEL", "VENDOR", "FAMILY", "FP16 TFLOPS", "VRAM", "$/H", "MIG", "ALSO CALLED", "SOURCE")
 

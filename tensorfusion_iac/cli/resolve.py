@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tensorfusion_iac.api import Owner
     from tensorfusion_iac.cli.given import Given
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 class Shown(StrEnum):

@@ -11,14 +11,14 @@ from tensorfusion_iac.cli.files import read_files
 from tensorfusion_iac.cli.objects import objects_in
 from tensorfusion_iac.cli.output import Output, OutputOption, complain, show
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 _FILES_HELP = "Files or folders of YAML or JSON manifests; - is standard input. May be repeated."
 
 
 @app.command()
 def validate(
-    more: Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help="More files, as the shell expands them.")] = None,
+    more: Annotated[list[str] | None, typer.Argument(metavar="FILE", help="More files, as the shell expands them.")] = None,
     file: Annotated[list[str] | None, typer.Option("--file", "-f", metavar="FILE", help=_FILES_HELP)] = None,
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace of objects that name none.")] = "",
     output: OutputOption = Output.TEXT,

@@ -9,7 +9,7 @@ import typer
 
 from tensorfusion_iac.cli.output import Output, OutputOption, show
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 _PACKAGES = ("tensorfusion-iac", "pulumi", "pulumi-kubernetes")
 
