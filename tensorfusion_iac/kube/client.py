@@ -138,11 +138,14 @@ class Client:
             ) as response:
                 if response.status >= 400:
                     raise _failure(response.status, await response.read())
-                async for line in _lines(response.content.iter_any()):
-                    event = orjson.loads(line)
-                    if event["type"] == "ERROR":
-                        raise _failure(int(event["object"].get("code", 500)), orjson.dumps(event["object"]))
-                    yield Event(event["type"], event["object"])
+                try:
+                    async for line in _lines(response.content.iter_any()):
+                        event = orjson.loads(line)
+                        if event["type"] == "ERROR":
+                            raise _failure(int(event["object"].get("code", 500)), orjson.dumps(event["object"]))
+                        yield Event(event["type"], event["object"])
+                finally:
+                    _drop(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ApiUnreachable(self.credentials.server, error) from error
 
@@ -284,6 +287,12 @@ def _failure(status: int, body: bytes) -> ApiError:
     if not isinstance(answer, dict) or answer.get("kind") != "Status":
         return ApiError(status, "Unknown", body[:500].decode(errors="replace").strip() or "no explanation")
     return ApiError(status, answer.get("reason") or "Unknown", answer.get("message") or "no explanation")
+
+
+def _drop(response: aiohttp.ClientResponse) -> None:
+    """Cut a stream that is left early: a polite end of its TLS session would outlive the client that asked for it."""
+    if response.connection is not None and response.connection.transport is not None:
+        response.connection.transport.abort()
 
 
 async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

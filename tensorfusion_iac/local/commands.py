@@ -18,6 +18,9 @@ from tensorfusion_iac.local.state import Settings
 TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 """The programs that are needed, by their names in the tool chain."""
 
+PROCESSES = (*TOOLS, "webhook")
+"""The names of all processes, in the order of the table."""
+
 SERVICE_RANGE = "10.96.0.0/16"
 POD_RANGE = "10.128.0.0/10"
 _ISSUER = "https://kubernetes.default.svc.cluster.local"

@@ -114,7 +114,7 @@ def purge(layout: Layout, say: Say) -> bool:
     with _turn(layout, say):
         ended = _end(layout, say)
         try:
-            layout.purge((leftovers.SUPERVISOR, *commands.TOOLS))
+            layout.purge((leftovers.SUPERVISOR, *commands.PROCESSES))
         except OSError as error:
             raise LocalError(f"cannot remove {error.filename}: {error.strerror}") from None
         return ended

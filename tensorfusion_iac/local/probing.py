@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import ssl
-from functools import lru_cache
-from types import TracebackType
-from typing import Self
-
-import aiohttp
+from functools import cache
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from urllib.parse import urlsplit
 
 from tensorfusion_iac.local.process import Probe
 
@@ -15,41 +13,41 @@ TIMEOUT_S = 2.0
 
 
 class Prober:
-    """Asks probes; an async context manager. What is wrong with an answer is returned, not raised."""
+    """Asks probes, each over a connection of its own, from any thread. It reads a probe's certificates only once."""
 
     def __init__(self) -> None:
-        self._session: aiohttp.ClientSession | None = None
+        self._tls = cache(_tls)
 
-    async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S))
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._session is not None:
-            await self._session.close()
-
-    async def fault(self, probe: Probe) -> str | None:
-        """None if all is well, else why not, in a few words."""
-        if self._session is None:
-            raise RuntimeError("Prober is used outside `async with`")
+    def fault(self, probe: Probe) -> str | None:
+        """None if all is well, else why not, in a few words. It blocks, for `TIMEOUT_S` a step at the most."""
         try:
-            async with self._session.get(probe.url, ssl=_tls(probe)) as response:
-                return None if response.status == 200 else f"answers {response.status}"
+            status = self._status(probe)
         except TimeoutError:
             return f"no answer in {TIMEOUT_S:g} s"
-        except aiohttp.ClientConnectorError:
+        except ConnectionRefusedError:
             return "does not listen"
-        except (aiohttp.ClientError, OSError) as error:
+        except (HTTPException, OSError) as error:  # ssl.SSLError is an OSError
             return str(error) or type(error).__name__
+        return None if status == 200 else f"answers {status}"
+
+    def _status(self, probe: Probe) -> int:
+        url = urlsplit(probe.url)
+        address = url.hostname or "", url.port
+        if url.scheme == "https":
+            connection: HTTPConnection = HTTPSConnection(*address, timeout=TIMEOUT_S, context=self._tls(probe))
+        else:
+            connection = HTTPConnection(*address, timeout=TIMEOUT_S)
+        try:
+            connection.request("GET", url.path)
+            return connection.getresponse().status
+        finally:
+            connection.close()
 
 
-@lru_cache(maxsize=32)
-def _tls(probe: Probe) -> ssl.SSLContext | bool:
+def _tls(probe: Probe) -> ssl.SSLContext:
     if probe.any_certificate:
-        return False
-    if probe.authority is None:
-        return True
-    tls = ssl.create_default_context(cafile=str(probe.authority))
+        return ssl._create_unverified_context()  # noqa: S323 - only whether it answers is asked, on loopback
+    tls = ssl.create_default_context(cafile=str(probe.authority) if probe.authority else None)
     if probe.identity:
         tls.load_cert_chain(probe.identity.certificate, probe.identity.key)
     return tls

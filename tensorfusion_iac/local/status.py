@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,7 @@ def status(layout: Layout) -> Status:
         return Status(layout.root, running, False, None, None, None, (), ())
     table = commands.table(settings, layout)
     records = {record.name: record for record in runtime.processes} if runtime else {}
-    faults = asyncio.run(_faults(table))
+    faults = _faults(table)
     processes = tuple(
         _process(process, records.get(process.name), fault, layout.log(process.name))
         for process, fault in zip(table, faults, strict=True)
@@ -133,6 +133,7 @@ def _is_alive(record: ProcessRecord) -> bool:
         return False
 
 
-async def _faults(table: Sequence[Process]) -> list[str | None]:
-    async with Prober() as prober:
-        return list(await asyncio.gather(*(prober.fault(process.readiness) for process in table)))
+def _faults(table: Sequence[Process]) -> list[str | None]:
+    prober = Prober()
+    with ThreadPoolExecutor(len(table)) as threads:  # all at once: a process that hangs takes its time alone
+        return list(threads.map(lambda process: prober.fault(process.readiness), table))

@@ -28,7 +28,9 @@ STEADY_S = 60.0
 """A process that was up for so long has not failed to start; its count of failures begins anew."""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
-PROBE_PERIOD_S = 0.1
+PROBE_PERIOD_S, LONGEST_PROBE_PERIOD_S = 0.1, 2.0
+"""Often at first, when every moment counts; seldom for a process that waits for something to be deployed."""
+
 LOG_LIMIT_BYTES = 20 * 2**20
 _KEPT_VARIABLES = ("PATH", "HOME", "TMPDIR", "LANG", "TZ", "PYTHONPATH")
 _LEFTOVER_GRACE_S = 2.0
@@ -115,8 +117,10 @@ class Supervised:
         return child
 
     async def _become_ready(self) -> None:
-        while await self._prober.fault(self.process.readiness) is not None:  # noqa: ASYNC110 - nobody would set an event
-            await asyncio.sleep(PROBE_PERIOD_S)
+        period_s = PROBE_PERIOD_S
+        while await asyncio.to_thread(self._prober.fault, self.process.readiness) is not None:
+            await asyncio.sleep(period_s)
+            period_s = min(LONGEST_PROBE_PERIOD_S, period_s * 1.1)
         log.info("%s is ready", self.process.name)
         self._update(phase=Phase.READY)
         self.ready.set()

@@ -51,20 +51,20 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         loop.add_signal_handler(signal.SIGHUP, self._reload.set)
-        async with Prober() as prober:
-            for process in commands.table(self._settings, self._layout):
-                needs = [self._supervised[name] for name in process.after]
-                self._supervised[process.name] = Supervised(process, self._layout, prober, needs, self._write_down)
-            self._write_down()
-            tasks = [asyncio.create_task(self._keep_fleet())]
-            tasks += [asyncio.create_task(supervised.keep()) for supervised in self._supervised.values()]
-            if self._owner:
-                tasks.append(asyncio.create_task(self._stop_with(self._owner)))
-            stopped = asyncio.create_task(self._stop.wait())
-            done, _ = await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)
-            await self._end(tasks)
-            for task in done:
-                task.result()  # a fault of ours ends the supervisor, loudly, after it has tidied up
+        prober = Prober()
+        for process in commands.table(self._settings, self._layout):
+            needs = [self._supervised[name] for name in process.after]
+            self._supervised[process.name] = Supervised(process, self._layout, prober, needs, self._write_down)
+        self._write_down()
+        tasks = [asyncio.create_task(self._keep_fleet())]
+        tasks += [asyncio.create_task(supervised.keep()) for supervised in self._supervised.values()]
+        if self._owner:
+            tasks.append(asyncio.create_task(self._stop_with(self._owner)))
+        stopped = asyncio.create_task(self._stop.wait())
+        done, _ = await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        await self._end(tasks)
+        for task in done:
+            task.result()  # a fault of ours ends the supervisor, loudly, after it has tidied up
 
     async def _end(self, tasks: list[asyncio.Task[None]]) -> None:
         log.info("stopping")

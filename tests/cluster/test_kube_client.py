@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from contextlib import aclosing
 from pathlib import Path
@@ -102,6 +103,17 @@ def test_a_watch_tells_what_happened_after_the_list(control_plane: ControlPlane,
     seen = control_plane.ask(use)
     assert [event.type for event in seen] == ["ADDED", "MODIFIED", "DELETED"]
     assert seen[0].object["data"]["text"] == large
+
+
+def test_a_watch_that_is_left_early_leaves_no_connection_behind(control_plane: ControlPlane) -> None:
+    async def use(client: Client) -> Event:
+        async with aclosing(client.watch(NODES)) as events:
+            async for event in events:
+                return event
+        raise AssertionError("the watch ended early")
+
+    assert control_plane.ask(use).type == "ADDED"
+    gc.collect()  # what is not closed by now is a ResourceWarning, and so an error
 
 
 def test_a_watch_ends_by_itself_in_time(control_plane: ControlPlane, namespace: str) -> None:

@@ -257,6 +257,8 @@ def test_purge_leaves_nothing_at_all(layout: Layout) -> None:
     assert door.purge(layout, silent)
     assert not layout.root.exists()
     assert processes_that_mention(layout) == []
+    up(layout)  # with other certificates
+    assert status(layout).healthy
 
 
 def test_processes_are_found_and_ended_even_if_their_folder_is_gone(layout: Layout) -> None:
