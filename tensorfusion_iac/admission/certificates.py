@@ -35,7 +35,7 @@ _FIELD_MANAGER = "tensor-fusion-webhook"
 _REPORT_S = 10.0
 _DEAD_AFTER_S = 40.0
 _FORGOTTEN_AFTER_S = 3600.0
-_LOOK_S = 30.0
+_LOOK_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
