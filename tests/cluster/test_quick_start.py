@@ -1,0 +1,149 @@
+"""What `make demo` does, from an empty folder to nothing left: the real program, pulumi, provider, API server and webhook."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tensorfusion_iac.api.worker import from_json
+from tensorfusion_iac.local import control_plane, pulumi_home
+from tensorfusion_iac.local.layout import Layout
+
+pytestmark = pytest.mark.cluster
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PATIENCE_S = 300
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A copy of the quick start's project, and a control plane of its own."""
+
+    project: Path
+    layout: Layout
+
+    def tensorfusion(self, *arguments: str) -> str:
+        return self._run(
+            [sys.executable, "-m", "tensorfusion_iac.cli", *arguments, "--dir", str(self.layout.root)], self.project, 0
+        )
+
+    def pulumi(self, *arguments: str, folder: str = ".", code: int = 0) -> str:
+        return self._run(["pulumi", *arguments, "--non-interactive"], self.project / folder, code)
+
+    def get(self, *arguments: str) -> Any:
+        return json.loads(self._run(["kubectl", "get", *arguments, "-o", "json"], self.project, 0))["items"]
+
+    def names(self, *arguments: str) -> set[str]:
+        return {item["metadata"]["name"] for item in self.get(*arguments)}
+
+    def _run(self, command: list[str], folder: Path, code: int) -> str:
+        environment = {**os.environ, **pulumi_home.environment(self.layout, os.environ["PATH"])}
+        run = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        shown = ANSI.sub("", run.stdout + run.stderr)
+        assert run.returncode == code, shown
+        assert "Traceback" not in shown, shown
+        return shown
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    project = tmp_path_factory.mktemp("quick-start") / "project"
+    project.mkdir()
+    shutil.copy(REPOSITORY / "Pulumi.yaml", project)
+    shutil.copytree(REPOSITORY / "stacks", project / "stacks", ignore=shutil.ignore_patterns("Pulumi.dev.yaml", "__pycache__"))
+    (project / ".venv").symlink_to(sys.prefix)
+    layout = Layout.at(project / ".local")
+    try:
+        yield Demo(project, layout)
+    finally:
+        control_plane.purge(layout, lambda line: None)
+
+
+@pytest.fixture(scope="module")
+def shown(demo: Demo) -> str:
+    """The first run's output."""
+    return demo.tensorfusion("demo")
+
+
+def test_the_last_screen_lists_pool_profile_workloads_and_running_pods(shown: str) -> None:
+    tables = shown[shown.rindex("Pools") :]
+    for word in ("default-pool", "inference", "chat", "train", "simulate", "vram-request: 20Gi", "Running", "A100_SXM_80G"):
+        assert word in tables, shown
+
+
+def test_every_pod_was_resolved_by_the_webhook_and_runs(demo: Demo, shown: str) -> None:
+    pods = demo.get("pods", "-n", "ml")
+    workers = {}
+    for pod in pods:
+        assert pod["status"]["phase"] == "Running"
+        assert pod["spec"]["schedulerName"] == "tensor-fusion-scheduler"
+        workers[pod["metadata"]["labels"]["app"]] = from_json(pod["metadata"]["annotations"]["tensor-fusion.ai/resolved"])
+    assert len(pods) == 6
+    assert dict(workers["train"].container_gpus or {}) == {"trainer": 3, "evaluator": 1}
+    assert workers["simulate"].dedicated
+    assert (workers["chat"].qos.value, workers["chat"].vram_request_bytes) == ("high", 20 * 2**30)
+
+
+def test_a_second_run_changes_nothing(demo: Demo, shown: str) -> None:
+    again = demo.tensorfusion("demo")
+    assert "already up" in again
+    assert re.findall(r"(\d+) unchanged", again), again
+    assert not re.search(r"\d+ (created|updated|replaced|deleted|to create|to update)", again), again
+
+
+def test_a_change_is_one_line_and_a_mistake_is_refused_at_preview(demo: Demo, shown: str) -> None:
+    key = "tensorfusion-quickstart:tflopsLimit"
+    changed = demo.pulumi("preview", "--stack", "dev", "--config", f"{key}=40")
+    assert "~ 2 to update" in changed  # the component and its object
+    wrong = demo.pulumi("preview", "--stack", "dev", "--config", f"{key}=5", code=1)
+    assert 'WorkloadProfile "inference": 1 problem' in wrong
+    assert "vgpu.tflops_limit: 5 is below tflops_request 10; give at least 10, or leave it out" in wrong
+    demo.pulumi("config", "rm", key, "--stack", "dev")
+
+
+def test_an_admitted_template_is_judged_by_the_server_too(demo: Demo, shown: str) -> None:
+    deployment = {
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "wrong", "namespace": "ml"},
+        "spec": {"selector": {"matchLabels": {"app": "wrong"}}, "template": {
+            "metadata": {"labels": {"app": "wrong", "tensor-fusion.ai/enabled": "true"},
+                         "annotations": {"tensor-fusion.ai/qos": "urgent", "tensor-fusion.ai/vram-request": "4"}},
+            "spec": {"containers": [{"name": "main", "image": "i:1"}]}}},
+    }  # fmt: skip
+    path = demo.project / "wrong.json"
+    path.write_text(json.dumps(deployment))
+    refused = demo._run(["kubectl", "apply", "--dry-run=server", "-f", str(path)], demo.project, 1)
+    assert "tensor-fusion.ai/qos" in refused
+    assert "tensor-fusion.ai/vram-request" in refused
+
+
+def test_destroy_leaves_the_definitions_and_nothing_else_of_ours(demo: Demo, shown: str) -> None:
+    demo.pulumi("destroy", "--yes", "--stack", "dev")
+    assert len([name for name in demo.names("crd") if name.endswith("tensor-fusion.ai")]) == 7
+    for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations", "validatingadmissionpolicies"):
+        assert not [name for name in demo.names(kind) if name.startswith("tensor-fusion")], kind
+    assert not demo.names("gpupools")
+
+
+def test_platform_and_workloads_can_be_two_stacks(demo: Demo, shown: str) -> None:
+    demo.pulumi("stack", "select", "--create", "two", folder="stacks/platform")
+    demo.pulumi("up", "--yes", "--skip-preview", folder="stacks/platform")
+    demo.pulumi("stack", "select", "--create", "two", folder="stacks/workloads")
+    demo.pulumi("config", "set", "platformStack", "organization/tensorfusion-platform/two", folder="stacks/workloads")
+    demo.pulumi("up", "--yes", "--skip-preview", folder="stacks/workloads")
+    assert demo.names("deployments", "-n", "ml") == {"chat", "train", "simulate"}
+    demo.pulumi("destroy", "--yes", folder="stacks/workloads")
+    demo.pulumi("destroy", "--yes", folder="stacks/platform")
