@@ -83,13 +83,16 @@ def _contents(names: Sequence[str]) -> list[tuple[str, bytes]]:
 
 def _expanded(names: Iterable[str]) -> Iterator[str]:
     for name in names:
-        if name != _STDIN and os.path.isdir(name):  # noqa: PTH112 - the name may be anything, and is shown as given
-            inside = sorted(str(path) for path in Path(name).iterdir() if path.suffix in _SUFFIXES)
-            if not inside:
-                raise usage(f"{name}: there is no {', '.join(_SUFFIXES)} file in this folder")
-            yield from inside
-        else:
+        if name == _STDIN or not os.path.isdir(name):  # noqa: PTH112 - the name may be anything, and is shown as given
             yield name
+            continue
+        try:
+            inside = sorted(str(path) for path in Path(name).iterdir() if path.suffix in _SUFFIXES)
+        except OSError as error:
+            raise usage(f"{name}: {error.strerror}") from None
+        if not inside:
+            raise usage(f"{name}: there is no {', '.join(_SUFFIXES)} file in this folder")
+        yield from inside
 
 
 def _file(name: str) -> bytes:
