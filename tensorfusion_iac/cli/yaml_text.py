@@ -15,22 +15,14 @@ from typing import Any
 
 import yaml
 
+from tensorfusion_iac.cli.yaml_scalars import RESOLVERS, TAG, number
+
 MAX_DEPTH = 200
 """Levels of nesting; the deepest manifests in use, CRDs, have about sixty."""
 
 _ALIAS_ROOM = 10_000_000
 """Characters by which aliases may make a file larger than its text."""
-
-_TAG = "tag:yaml.org,2002:"
-_INT = re.compile(r"[-+]?(?:0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*)")
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9_]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
-_RESOLVERS = (
-    ("bool", re.compile(r"yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF"), "yYnNtTfFoO"),
-    ("null", re.compile(r"~|null|Null|NULL|"), ["~", "n", "N", ""]),
-    ("int", _INT, "-+0123456789"),
-    ("float", _FLOAT, "-+.0123456789"),
-    ("merge", re.compile(r"<<"), "<"),
-)
+_TRUE, _FALSE = ("y", "yes", "true", "on"), ("n", "no", "false", "off")
 
 
 class _Loader(yaml.CSafeLoader):
@@ -46,12 +38,11 @@ class _Dumper(yaml.CSafeDumper):
         return True
 
 
-for _name, _pattern, _first in _RESOLVERS:
+for _name, _pattern, _first in RESOLVERS:
     # `\Z`: PyYAML only calls match().
     _whole = re.compile(rf"(?:{_pattern.pattern})\Z")
-    _Loader.add_implicit_resolver(_TAG + _name, _whole, list(_first))
-    _Dumper.add_implicit_resolver(_TAG + _name, _whole, list(_first))
-_Dumper.add_implicit_resolver(f"{_TAG}bool", re.compile(r"[yYnN]\Z"), list("yYnN"))
+    _Loader.add_implicit_resolver(TAG + _name, _whole, list(_first))
+    _Dumper.add_implicit_resolver(TAG + _name, _whole, list(_first))
 
 
 class Located(dict[str, Any]):
@@ -72,7 +63,7 @@ _Dumper.add_representer(Located, yaml.representer.SafeRepresenter.represent_dict
 
 
 def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar(f"{_TAG}str", text, style="|" if "\n" in text else None)
+    return dumper.represent_scalar(f"{TAG}str", text, style="|" if "\n" in text else None)
 
 
 _Dumper.add_representer(str, _text)
@@ -245,7 +236,7 @@ class _Builder:
         lines: dict[str, int] = {}
         merged: list[tuple[yaml.Node, Any]] = []
         for key_node, value_node in node.value:
-            if key_node.tag == f"{_TAG}merge":
+            if key_node.tag == f"{TAG}merge":
                 merged.append((key_node, self.value(value_node, depth + 1)))
                 continue
             key = _key(key_node)
@@ -268,54 +259,38 @@ def _key(node: yaml.Node) -> str:
     if not isinstance(node, yaml.ScalarNode):
         raise _at(node, "a key must be text")
     value = _scalar(node)
+    if value is None:
+        raise _at(node, "a key must be text")
     if isinstance(value, bool):
         return "true" if value else "false"
-    return value if isinstance(value, str) else "null" if value is None else str(value)
+    return value if isinstance(value, str) else str(value)
 
 
 def _scalar(node: yaml.ScalarNode) -> Any:
-    kind, text = node.tag.removeprefix(_TAG), node.value
+    kind, text = node.tag.removeprefix(TAG), node.value
     if kind in ("str", "timestamp", "binary", "merge", "!"):
         return text
     if kind == "null":
         return None
-    if kind == "bool" and text.lower() in ("yes", "true", "on", "no", "false", "off"):
-        return text.lower() in ("yes", "true", "on")
+    if kind == "bool" and text.lower() in (*_TRUE, *_FALSE):
+        return text.lower() in _TRUE
     if kind in ("int", "float"):
-        number = _number(text, kind)
-        if isinstance(number, float) and not math.isfinite(number):
+        value = number(text, kind)
+        if isinstance(value, float) and not math.isfinite(value):
             raise _at(node, f'"{text[:40]}" is a number that Kubernetes can\'t hold')
-        return number
+        return value
     raise _at(node, f'"{text[:40]}" is tagged {node.tag}, which means nothing to Kubernetes')
 
 
-def _number(text: str, kind: str) -> int | float | str:
-    """As Go reads it: a leading 0 is octal where it can be; whole numbers beyond 64 bits are floats; what is none is text."""
-    plain = text.replace("_", "")
-    if kind == "int" and _INT.fullmatch(text):
-        digits = plain.lstrip("+-")
-        octal = re.fullmatch(r"0[0-7]+", digits)
-        try:
-            size = int(digits, 8 if octal else 0) if len(digits) < 100 else 2**64
-        except ValueError:
-            size = None
-        if size is not None and size < 2**64:
-            return -size if plain[0] == "-" else size
-    try:
-        return float(plain.lower().replace(".inf", "inf").replace(".nan", "nan"))
-    except ValueError:
-        return text
-
-
 def _integer(text: str) -> Any:
-    number = _number(text, "int")
-    if number == math.inf:
+    value = number(text, "int")
+    if value == math.inf:
         raise ValueError  # the YAML reader says where
-    return number
+    return value
 
 
 def _known_tag(node: yaml.Node, kind: str) -> None:
-    if node.tag not in (_TAG + kind, "!"):
+    if node.tag not in (TAG + kind, "!"):
         raise _at(node, f"this is tagged {node.tag}, which means nothing to Kubernetes")
 
 

@@ -23,13 +23,14 @@ def fault(text: str | bytes) -> SyntaxFault:
     return caught.value
 
 
+# What `kubectl label --local -f FILE a=b -o json` makes of each.
 @pytest.mark.parametrize(
     ("text", "value"),
     [
         ("1e3", 1000.0), ("1.5", 1.5), (".5", 0.5), ("10", 10), ("-1", -1), ("0x1f", 31), ("017", 15), ("0o17", 15), ("08", 8.0),
         ("0b11", 3), ("1_000", 1000), ("1:30", "1:30"), ("2024-01-01", "2024-01-01"),
         ("2024-01-01T00:00:00Z", "2024-01-01T00:00:00Z"),
-        ("yes", True), ("off", False), ("True", True), ("y", "y"), ("n", "n"), ("~", None), ("null", None), ("", None),
+        ("yes", True), ("off", False), ("True", True), ("y", True), ("N", False), ("~", None), ("null", None), ("", None),
         ("0x_", "0x_"),
         ("4Gi", "4Gi"), ("1e", "1e"), ("'1e3'", "1e3"), ('"yes"', "yes"), ("!!str 10", "10"), ("=", "="),
         ("18446744073709551615", 2**64 - 1),
@@ -43,11 +44,12 @@ def test_a_plain_scalar_is_what_kubernetes_takes_it_for(text: str, value: Any) -
 
 
 def test_keys_are_text() -> None:
-    assert values("8080: a\ntrue: b\n1.5: c\n~: d") == [{"8080": "a", "true": "b", "1.5": "c", "null": "d"}]
+    assert values("8080: a\ntrue: b\n1.5: c\nn: e") == [{"8080": "a", "true": "b", "1.5": "c", "false": "e"}]
+    assert "a key must be text" in fault("~: a").message
 
 
 def test_merge_keys_give_what_is_not_said() -> None:
-    assert values("a: &a {x: 1, y: 2}\nb: {<<: *a, x: 3}\nc: {<<: [*a, {z: 4}]}")[0]["b"] == {"x": 3, "y": 2}
+    assert values("a: &a {x: 1, w: 2}\nb: {<<: *a, x: 3}\nc: {<<: [*a, {z: 4}]}")[0]["b"] == {"x": 3, "w": 2}
 
 
 def test_a_key_that_stands_twice_is_named_with_its_lines() -> None:
