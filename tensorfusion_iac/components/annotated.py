@@ -63,7 +63,6 @@ class AnnotatedWorkload(Component):
         planned = plan(self.SHAPE, self.ARGUMENTS, resource_name, arguments)
         super().__init__(resource_name, {} if planned.problems else _inputs(arguments, planned), opts)
         self.resource = None
-        self.name, self.namespace, self.requested = never_known(), never_known(), never_known()
         naming = planned.known.naming
 
         def report(verdict: Verdict) -> None:
@@ -73,6 +72,7 @@ class AnnotatedWorkload(Component):
         self._warn(planned.warnings, naming)
         if planned.problems:
             self._refuse(planned.problems, naming)
+            self.name, self.namespace, self.requested = never_known(), never_known(), never_known()
             return
         spec, self.requested = finish(planned, report, self._registered)
         self.resource = child = self._create(resource_name, planned.metadata, spec, _child_opts(self, planned))

@@ -42,7 +42,7 @@ class TensorFusionResource(Component):
     ) -> None:
         """Judge the spec, and register the child if it holds. `arguments` give the metadata."""
         kind = self.MODEL.__name__
-        self.resource, self.model, self.name = None, None, never_known()
+        self.resource, self.model = None, None
         metadata = object_metadata(arguments, resource_name, annotations, problems)
         known, missing = without_deferred(spec)
         found, warnings = verdict_on(kind, known, missing)
@@ -51,6 +51,7 @@ class TensorFusionResource(Component):
         self._warn(warnings, naming)
         if problems:
             self._refuse(problems, naming)
+            self.name = never_known()
             return
         if missing:
             checked = when_known({"spec": spec, "first": self._registered()}, self._checker(naming, warnings))
@@ -85,3 +86,11 @@ class TensorFusionResource(Component):
         """The object's name as others refer to it: text if the program says it, so that it can be judged; else the Output."""
         named = getattr(self, "_named", None)
         return named if isinstance(named, str) else self.name
+
+
+def namespace_of(child: pulumi.CustomResource | None) -> pulumi.Output[str]:
+    """The namespace that an object is in, from the object itself."""
+    if child is None:
+        return never_known()
+    metadata: pulumi.Output[Mapping[str, Any]] = child.metadata  # type: ignore[attr-defined]
+    return metadata.apply(lambda known: known["namespace"])

@@ -56,6 +56,11 @@ def when_known(tree: Any, then: Callable[[Any], Any]) -> pulumi.Output[Any]:
     return pulumi.Output.from_input(tree).apply(then)
 
 
+def already(value: Any) -> pulumi.Output[Any]:
+    """A known value as an Output. pulumi's own way looks for Outputs inside, at the price of one for each leaf."""
+    return pulumi.Output.from_input(None).apply(lambda _: value)
+
+
 def never_known() -> pulumi.Output[Any]:
     """An Output that stays unknown: what an object that was refused would have given."""
     value: pulumi.Output[Any] = pulumi.Output.from_input(pulumi.UNKNOWN)

@@ -13,6 +13,7 @@ from tensorfusion_iac.admission.configuration import CONFIGURATION, TLS_SECRET
 from tensorfusion_iac.api.levels import PRIORITY
 from tensorfusion_iac.api.names import (
     AGENT_ACCOUNT,
+    AGENT_LEASE_NAMESPACE,
     AGENT_NAMESPACE,
     CONTROLLER_ACCOUNT,
     GROUP,
@@ -27,6 +28,7 @@ Manifest = dict[str, Any]
 LABELS = {"app.kubernetes.io/part-of": "tensor-fusion"}
 
 _READ = ["get", "list", "watch"]
+_LEASES = "coordination.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 
 
@@ -76,10 +78,28 @@ def webhook_rights() -> Iterator[Manifest]:
         _rule("", ["secrets"], [*_READ, "patch"], [TLS_SECRET]),
         _rule("", ["secrets"], ["create"]),
         _rule("", ["configmaps"], ["get", "list", "create", "patch", "delete"]),
-        _rule("coordination.k8s.io", ["leases"], ["get", "list", "create", "patch", "delete"]),
+        _rule(_LEASES, ["leases"], ["get", "list", "create", "patch", "delete"]),
     ]
     yield from _granted(WEBHOOK_ACCOUNT, None, cluster)
     yield from _granted(WEBHOOK_ACCOUNT, SYSTEM_NAMESPACE, own)
+
+
+def scheduler_rights() -> Iterator[Manifest]:
+    """What the extender may do: read what it places on; bind, wake, resize and evict pods; write its part of GPUs."""
+    cluster = [
+        _rule("", ["nodes"], _READ),
+        _rule("", ["pods"], [*_READ, "patch"]),
+        _rule("", ["pods/status"], ["patch"]),
+        _rule("", ["pods/binding", "pods/eviction"], ["create"]),
+        _rule("", ["events"], ["create"]),
+        _rule("policy", ["poddisruptionbudgets"], _READ),
+        _rule(GROUP, ["gpupools", "gpunodes", "gpuresourcequotas"], _READ),
+        _rule(GROUP, ["gpus"], [*_READ, "patch"]),
+        _rule(GROUP, ["gpus/status"], ["patch"]),
+    ]
+    yield from _granted(SCHEDULER_ACCOUNT, None, cluster)
+    yield from _granted(SCHEDULER_ACCOUNT, "kube-system", [_rule(_LEASES, ["leases"], _READ, ["kube-scheduler"])])
+    yield from _granted(SCHEDULER_ACCOUNT, AGENT_LEASE_NAMESPACE, [_rule(_LEASES, ["leases"], _READ)])
 
 
 def _rule(group: str, resources: Sequence[str], verbs: Sequence[str], names: Sequence[str] | None = None) -> Manifest:

@@ -7,8 +7,7 @@ from typing import Unpack
 import pulumi
 
 from tensorfusion_iac.api import resources
-from tensorfusion_iac.components.custom_resource import TensorFusionResource
-from tensorfusion_iac.components.inputs import never_known
+from tensorfusion_iac.components.custom_resource import TensorFusionResource, namespace_of
 from tensorfusion_iac.components.workload_spec import WorkloadSpecArguments, checked, shown, workload_spec
 
 
@@ -25,8 +24,6 @@ class TensorFusionWorkload(TensorFusionResource):
         checks = checked(arguments)
         spec, paths = workload_spec(checks.arguments, checks.problems)
         super().__init__(resource_name, {} if checks.problems else shown(checks.arguments, paths), opts)
-        self.namespace = never_known()
         self._register(resource_name, checks.arguments, spec, checks.problems, paths.naming, {})
-        if self.resource is not None:
-            self.namespace = self.resource.metadata.apply(lambda known: known["namespace"])  # type: ignore[attr-defined]
+        self.namespace = namespace_of(self.resource)
         self.register_outputs({"name": self.name, "namespace": self.namespace})
