@@ -8,6 +8,7 @@ its end.
 from __future__ import annotations
 
 import ipaddress
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,7 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from tensorfusion_iac.api.names import WEBHOOK_ACCOUNT, account_user
+from tensorfusion_iac.api.names import SCHEDULER_ACCOUNT, WEBHOOK_ACCOUNT, account_user
 from tensorfusion_iac.local.layout import write_private
 
 AUTHORITY_LIFE = timedelta(days=3650)
@@ -56,6 +57,7 @@ LEAVES = (
     Leaf("controller-manager", CLUSTER, "system:kube-controller-manager"),
     Leaf("scheduler", CLUSTER, "system:kube-scheduler"),
     Leaf("webhook", CLUSTER, account_user(WEBHOOK_ACCOUNT), "system:serviceaccounts"),  # the rights of its account, no more
+    Leaf("extender", CLUSTER, account_user(SCHEDULER_ACCOUNT), "system:serviceaccounts"),
     Leaf("kwok", CLUSTER, "kwok", "system:masters"),  # it plays every kubelet, and garbage collection of their pods
 )
 
@@ -124,7 +126,7 @@ def _ensure_leaf(pair: Pair, leaf: Leaf, authorities: Mapping[str, _Authority], 
     if certificate and key and _still_good(certificate, leaf, authority, now):
         return
     key = ec.generate_private_key(ec.SECP256R1())
-    attributes = [x509.NameAttribute(NameOID.COMMON_NAME, leaf.common_name)]
+    attributes = [_common_name(leaf.common_name)]
     if leaf.organization:
         attributes.append(x509.NameAttribute(NameOID.ORGANIZATION_NAME, leaf.organization))
     usages = [ExtendedKeyUsageOID.CLIENT_AUTH]  # etcd's server is also its own peer
@@ -216,3 +218,10 @@ def _store(pair: Pair, certificate: x509.Certificate, key: ec.EllipticCurvePriva
 
 def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+
+
+def _common_name(name: str) -> x509.NameAttribute[str]:
+    """A service account's user name may be longer than the 64 characters of X.509; the API server does not mind."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return x509.NameAttribute(NameOID.COMMON_NAME, name, _validate=False)

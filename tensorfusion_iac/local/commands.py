@@ -18,7 +18,7 @@ from tensorfusion_iac.local.state import Settings
 TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 """The programs that are needed, by their names in the tool chain."""
 
-PROCESSES = (*TOOLS, "webhook")
+PROCESSES = (*TOOLS, "webhook", "extender")
 """The names of all processes, in the order of the table."""
 
 SERVICE_RANGE = "10.96.0.0/16"
@@ -46,6 +46,7 @@ def table(settings: Settings, layout: Layout) -> tuple[Process, ...]:
         _scheduler(settings, layout, pki),
         _kwok(settings, layout),
         _webhook(settings, layout),
+        _extender(settings, layout),
     )
 
 
@@ -169,6 +170,22 @@ def _scheduler(settings: Settings, layout: Layout, pki: Pki) -> Process:
     )
     probe = Probe(f"https://{HOST}:{port}/healthz", authority)
     return Process("kube-scheduler", argv, probe, after=("kube-apiserver",))
+
+
+def _extender(settings: Settings, layout: Layout) -> Process:
+    port = settings.ports.extender
+    argv = (
+        sys.executable,
+        "-m",
+        "tensorfusion_iac.cli",
+        "serve",
+        "scheduler",
+        f"--kubeconfig={layout.component_kubeconfig('extender')}",
+        f"--address={HOST}",
+        f"--port={port}",
+    )
+    probe = Probe(f"http://{HOST}:{port}/readyz")
+    return Process("extender", argv, probe, after=("kube-apiserver",), until="the platform is deployed")
 
 
 def _webhook(settings: Settings, layout: Layout) -> Process:

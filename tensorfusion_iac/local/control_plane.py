@@ -46,7 +46,7 @@ _GRACE_S = 5.0
 _START_TIMEOUT_S = 60.0
 _GIVE_UP_AFTER = 3  # failures in a row before it was ever ready
 _LOG_TAIL_LINES = 8
-_COMPONENTS = ("controller-manager", "scheduler", "kwok", "webhook")
+_COMPONENTS = ("controller-manager", "scheduler", "kwok", "webhook", "extender")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ def _write_files(layout: Layout, settings: Settings) -> None:
         pair = pki.pair(user)
         text = kubeconfig.render(server, user, authority, pair.certificate.read_bytes(), pair.key.read_bytes())
         write_private_if_changed(path, text.encode())
-    scheduler = scheduler_config.render(layout.component_kubeconfig("scheduler"))
+    scheduler = scheduler_config.render(layout.component_kubeconfig("scheduler"), settings.ports.extender)
     write_private_if_changed(commands.scheduler_config_path(layout), scheduler.encode())
     write_private_if_changed(commands.kwok_config_path(layout), stages.render().encode())
     save(layout.settings, settings)

@@ -26,7 +26,7 @@ CARDS_ANNOTATION = f"{names.PREFIX}simulated-cards"
 SELECTOR = f"{SIMULATED_LABEL}=true"
 """Selects the objects that are made here."""
 
-LEASE_NAMESPACE = "kube-node-lease"
+LEASE_NAMESPACE = names.AGENT_LEASE_NAMESPACE
 HEARTBEAT_S = 30
 LEASE_LIFE_S = 3 * HEARTBEAT_S
 """An agent that missed three heartbeats is taken for dead."""

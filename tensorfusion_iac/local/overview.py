@@ -83,6 +83,7 @@ def tables(
 ) -> list[Table]:
     """The tables, from the API's objects. Deployments and pods that are not ours are left out."""
     ours = [item for item in deployments if _labels(_at(item, "spec", "template")).get(ENABLED_LABEL) == "true"]
+    indices = {str(_at(gpu, "status").get("uuid")): str(_at(gpu, "status").get("index")) for gpu in gpus}
     return [
         Table("Pools", ("pool", "default", "local GPUs", "phase"), tuple(_pool(item) for item in pools)),
         Table("Cards", ("model", "cards", "nodes"), _cards(gpus)),
@@ -91,8 +92,8 @@ def tables(
         Table("Deployments", ("namespace", "deployment", "ready", "annotations"), tuple(_deployment(item) for item in ours)),
         Table(
             "Pods",
-            ("namespace", "pod", "phase", "node", "resolved by the webhook"),
-            tuple(_pod(item) for item in pods if _is_ours(item)),
+            ("namespace", "pod", "phase", "node", "GPUs", "resolved by the webhook"),
+            tuple(_pod(item, indices) for item in pods if _is_ours(item)),
         ),
     ]
 
@@ -130,10 +131,12 @@ def _deployment(item: Manifest) -> tuple[str, ...]:
     return (_meta(item, "namespace"), _meta(item, "name"), ready, ours)
 
 
-def _pod(item: Manifest) -> tuple[str, ...]:
+def _pod(item: Manifest, indices: Mapping[str, str]) -> tuple[str, ...]:
     node = _at(item, "spec").get("nodeName", "")
     phase = str(_at(item, "status").get("phase", ""))
-    return (_meta(item, "namespace"), _meta(item, "name"), phase, str(node), _resolved(item))
+    placed = str(_at(item, "metadata", "annotations").get(key("gpu-ids"), ""))
+    gpus = ", ".join(sorted(indices.get(uuid, "?") for uuid in placed.split(",") if uuid))
+    return (_meta(item, "namespace"), _meta(item, "name"), phase, str(node), gpus, _resolved(item))
 
 
 def _resolved(pod: Manifest) -> str:

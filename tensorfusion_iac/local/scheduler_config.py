@@ -1,37 +1,26 @@
-"""The kube-scheduler's configuration file: profiles, extenders, and the lease that it keeps (ARCHITECTURE.md)."""
+"""The kube-scheduler's configuration file: profiles, our extender, and the lease that it keeps (ARCHITECTURE.md)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tensorfusion_iac.api.names import RESOURCE, SCHEDULER_NAME
-
-DEFAULT_PROFILE: Mapping[str, Any] = {"schedulerName": "default-scheduler"}
-VGPU_PROFILE: Mapping[str, Any] = {
-    "schedulerName": SCHEDULER_NAME,
-    # No node has the resource; without this, vGPU pods would wait for one that does.
-    "pluginConfig": [{"name": "NodeResourcesFit", "args": {"ignoredResources": [RESOURCE]}}],
-}
+from tensorfusion_iac.local.ports import HOST
+from tensorfusion_iac.scheduling import profile
 
 
-def render(
-    kubeconfig: Path,
-    profiles: Sequence[Mapping[str, Any]] = (DEFAULT_PROFILE, VGPU_PROFILE),
-    extenders: Sequence[Mapping[str, Any]] = (),
-) -> str:
-    """A KubeSchedulerConfiguration as YAML; `profiles` and `extenders` are parts of it, in its own words."""
+def render(kubeconfig: Path, extender_port: int) -> str:
+    """A KubeSchedulerConfiguration as YAML: the default profile, and ours with the extender on this port."""
     config: dict[str, Any] = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"kubeconfig": str(kubeconfig), "qps": 500, "burst": 1000},
         "leaderElection": {"leaderElect": True, "leaseDuration": "15s", "renewDeadline": "10s", "retryPeriod": "2s"},
         "enableProfiling": False,
-        "profiles": [dict(profile) for profile in profiles],
+        **profile.settings(),
+        "profiles": [{"schedulerName": "default-scheduler"}, profile.profile()],
+        "extenders": [profile.extender(extender_port, HOST)],
     }
-    if extenders:
-        config["extenders"] = [dict(extender) for extender in extenders]
     return yaml.safe_dump(config, sort_keys=False)

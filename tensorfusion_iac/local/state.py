@@ -33,6 +33,7 @@ class Ports(_Record):
     scheduler: Port
     kwok: Port
     webhook: Port
+    extender: Port
 
 
 class NodeGroup(_Record):

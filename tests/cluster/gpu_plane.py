@@ -164,8 +164,8 @@ def gpu_plane(folder: Path, groups: Sequence[NodeGroup], owner_pid: int | None =
     layout, port = Layout.at(folder), free_port()
     render = scheduler_config.render
 
-    def with_extender(kubeconfig: Path) -> str:
-        return render(kubeconfig, (scheduler_config.DEFAULT_PROFILE, profile.profile()), (profile.extender(port),))
+    def with_extender(kubeconfig: Path, ours: int) -> str:  # not the one that is supervised, which nobody may kill
+        return render(kubeconfig, port)
 
     with patch.object(scheduler_config, "render", with_extender):
         door.up(layout, door.Wish(groups=tuple(groups)), tools, lambda line: None, owner_pid=owner_pid)

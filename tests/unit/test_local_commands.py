@@ -15,7 +15,16 @@ from tensorfusion_iac.local.layout import Layout
 from tensorfusion_iac.local.process import Probe, Process
 from tensorfusion_iac.local.state import Ports, Settings
 
-PORTS = Ports(apiserver=20001, etcd=20002, etcd_peer=20003, controller_manager=20004, scheduler=20005, kwok=20006, webhook=20007)
+PORTS = Ports(
+    apiserver=20001,
+    etcd=20002,
+    etcd_peer=20003,
+    controller_manager=20004,
+    scheduler=20005,
+    kwok=20006,
+    webhook=20007,
+    extender=20008,
+)
 LAYOUT = Layout(Path("/home/me/.local"))
 SETTINGS = Settings(ports=PORTS, groups=DEFAULT_GROUPS, tools={name: Path("/bin") / name for name in commands.TOOLS})
 TABLE = {process.name: process for process in commands.table(SETTINGS, LAYOUT)}
@@ -26,9 +35,10 @@ def test_every_program_is_run_under_its_own_name() -> None:
     assert all(TABLE[name].argv[0] == f"/bin/{name}" for name in commands.TOOLS)
 
 
-def test_nothing_waits_for_the_webhook_which_needs_the_platform() -> None:
-    assert [name for name, process in TABLE.items() if process.until] == ["webhook"]
-    assert all("webhook" not in process.after for process in TABLE.values())
+def test_nothing_waits_for_what_needs_the_platform() -> None:
+    idle = {name for name, process in TABLE.items() if process.until}
+    assert idle == {"webhook", "extender"}
+    assert all(not idle & set(process.after) for process in TABLE.values())
 
 
 def test_a_process_stands_after_all_that_it_needs() -> None:
@@ -66,24 +76,15 @@ def test_what_matters_is_on_the_command_line(process: str, argument: str) -> Non
     assert argument in TABLE[process].argv
 
 
-def test_the_scheduler_keeps_its_lease_and_ignores_the_vgpu_resource_in_a_profile_of_its_own() -> None:
-    config = yaml.safe_load(scheduler_config.render(Path("/k")))
+def test_the_scheduler_keeps_its_lease_and_asks_our_extender_about_our_pods_alone() -> None:
+    config = yaml.safe_load(scheduler_config.render(Path("/k"), 20008))
     assert config["kind"] == "KubeSchedulerConfiguration"
     assert config["leaderElection"]["leaderElect"] is True
     assert config["clientConnection"]["kubeconfig"] == "/k"
     assert [profile["schedulerName"] for profile in config["profiles"]] == ["default-scheduler", "tensor-fusion-scheduler"]
-    assert config["profiles"][1]["pluginConfig"] == [
-        {"name": "NodeResourcesFit", "args": {"ignoredResources": ["tensor-fusion.ai/vgpu"]}}
-    ]
-    assert "extenders" not in config
-
-
-def test_the_scheduler_takes_further_profiles_and_extenders() -> None:
-    second = {"schedulerName": "tensor-fusion-scheduler", "percentageOfNodesToScore": 100}
-    extender = {"urlPrefix": "http://127.0.0.1:1"}
-    config = yaml.safe_load(scheduler_config.render(Path("/k"), (scheduler_config.DEFAULT_PROFILE, second), (extender,)))
-    assert config["profiles"][1] == second
-    assert config["extenders"] == [extender]
+    (extender,) = config["extenders"]
+    assert extender["urlPrefix"] == "http://127.0.0.1:20008"
+    assert extender["managedResources"] == [{"name": "tensor-fusion.ai/vgpu", "ignoredByScheduler": True}]
 
 
 def test_the_stages_are_of_nodes_and_pods() -> None:

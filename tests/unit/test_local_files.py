@@ -16,7 +16,16 @@ from tensorfusion_iac.local.fleet import DEFAULT_GROUPS
 from tensorfusion_iac.local.layout import Layout, write_private, write_private_if_changed
 from tensorfusion_iac.local.state import Ports, Runtime, Settings, load_runtime, load_settings, save
 
-PORTS = Ports(apiserver=20001, etcd=20002, etcd_peer=20003, controller_manager=20004, scheduler=20005, kwok=20006, webhook=20007)
+PORTS = Ports(
+    apiserver=20001,
+    etcd=20002,
+    etcd_peer=20003,
+    controller_manager=20004,
+    scheduler=20005,
+    kwok=20006,
+    webhook=20007,
+    extender=20008,
+)
 SETTINGS = Settings(ports=PORTS, groups=DEFAULT_GROUPS, tools={"etcd": Path("/bin/etcd")})
 
 

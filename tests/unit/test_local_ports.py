@@ -13,7 +13,16 @@ from tensorfusion_iac.local import ports
 from tensorfusion_iac.local.errors import LocalError
 from tensorfusion_iac.local.state import Ports
 
-OLD = Ports(apiserver=20001, etcd=20002, etcd_peer=20003, controller_manager=20004, scheduler=20005, kwok=20006, webhook=20007)
+OLD = Ports(
+    apiserver=20001,
+    etcd=20002,
+    etcd_peer=20003,
+    controller_manager=20004,
+    scheduler=20005,
+    kwok=20006,
+    webhook=20007,
+    extender=20008,
+)
 
 
 def all_free(port: int) -> bool:
@@ -25,9 +34,9 @@ def test_remembered_ports_are_kept() -> None:
 
 
 def test_new_ports_are_distinct_even_if_the_same_one_is_drawn_twice() -> None:
-    drawn = iter([7000, 7000, 7000, 7001, 7001, 7002, 7003, 7004, 7005, 7006])
+    drawn = iter([7000, 7000, 7000, 7001, 7001, 7002, 7003, 7004, 7005, 7006, 7007])
     chosen = ports.choose(None, None, all_free, lambda: next(drawn)).ports
-    assert list(chosen.model_dump().values()) == [7000, 7001, 7002, 7003, 7004, 7005, 7006]
+    assert list(chosen.model_dump().values()) == [7000, 7001, 7002, 7003, 7004, 7005, 7006, 7007]
 
 
 def test_a_busy_remembered_port_is_replaced_and_told() -> None:
