@@ -69,7 +69,8 @@ def mutate(
     `claim` names the slot that it took (SPEC §5); `global_default_priority_class` is the class that the API server gives to
     pods which name none.
     """
-    context = _Context(facts, profile, pools, quota)
+    # The other side of a grey release runs as written: only what the pod says itself can refuse it.
+    context = _Context(facts, profile, pools, quota) if grey is Grey.ON else _Context(facts, UNJUDGED, UNJUDGED, UNJUDGED)
     subject = _subject(pod, facts.namespace)
     if not isinstance(pod, Mapping):
         malformed = context.resolve(pod).problems

@@ -81,18 +81,13 @@ class Webhook:
                 message = f"could not be read or written in time ({literal(str(error))}); {{accepted}}"
                 return _unavailable(decision.subject, "enabled-replicas", "the claims of this grey release", message)
         if claim is None:
-            return await self._decide(request.object, facts, Grey.OFF, None) if decision.allowed else _as_written(request, facts)
+            return await self._decide(request.object, facts, Grey.OFF, None)
         return await self._decide(request.object, facts, Grey.ON, claim) if decision.allowed else decision
 
 
 def _unavailable(subject: str, field: str, what: str, message: str) -> Decision:
     """Refused for now; whoever creates the pod tries again."""
     return refused(subject, [Problem(field, what, "try again", f"{{found}} {message}")], (), HTTPStatus.SERVICE_UNAVAILABLE)
-
-
-def _as_written(request: Request, facts: AdmissionFacts) -> Decision:
-    """The other side of a grey release, for a pod that could not be on: only what it says itself is judged."""
-    return mutate(request.object, facts, profile=UNJUDGED, pools=UNJUDGED, quota=UNJUDGED, grey=Grey.OFF)
 
 
 def _lacks_pool(decision: Decision) -> bool:

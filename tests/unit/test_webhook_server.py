@@ -11,10 +11,12 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from admission_objects import json_values, junk_pods, pod, pods
+from cli_runs import run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -227,6 +229,28 @@ def test_no_request_makes_the_server_fail(server: Running, request: dict[str, An
 @SLOW
 def test_no_bytes_make_the_server_fail(server: Running, body: bytes) -> None:
     assert server.ask("POST", MUTATE_PATH, body)[0] in (200, 400)
+
+
+@pytest.fixture(scope="module")
+def pool_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("pool") / "pool.json"
+    path.write_text(json.dumps(POOL))
+    return path
+
+
+@given(item=pods())
+@settings(SLOW, max_examples=250)
+def test_the_command_line_gives_the_same_patch_byte_for_byte(server: Running, pool_file: Path, item: dict[str, Any]) -> None:
+    item = {"apiVersion": "v1", "kind": "Pod", **item}
+    sent = response(server, MUTATE_PATH, review(item))
+    off = item["metadata"]["annotations"].get("tensor-fusion.ai/enabled-replicas") == "0"
+    words = ["resolve", "-f", "-", "--pool", pool_file, "-n", "ml", "--grey", "off" if off else "on", "-o", "patch"]
+    result = run(*words, stdin=json.dumps(item))
+    assert (result.exit_code == 0) == sent["allowed"]
+    if sent["allowed"]:
+        assert result.stdout.encode() == base64.b64decode(sent.get("patch", "W10=")) + b"\n"
+    elif not off:
+        assert sent["status"]["message"] in result.stderr
 
 
 def test_it_says_what_it_did(server: Running) -> None:
