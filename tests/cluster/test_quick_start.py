@@ -95,6 +95,7 @@ def test_every_pod_was_resolved_by_the_webhook_and_runs(demo: Demo, shown: str) 
     assert len(pods) == 6
     assert dict(workers["train"].container_gpus or {}) == {"trainer": 3, "evaluator": 1}
     assert workers["simulate"].dedicated
+    assert all(pod["metadata"]["annotations"]["tensor-fusion.ai/gpu-ids"].startswith("GPU-") for pod in pods)
     assert (workers["chat"].qos.value, workers["chat"].vram_request_bytes) == ("high", 20 * 2**30)
 
 

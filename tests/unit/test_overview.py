@@ -1,0 +1,74 @@
+"""The tables of the demo's last screen, from the API's objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorfusion_iac.api import resolve
+from tensorfusion_iac.local.overview import Table, tables
+
+P = "tensor-fusion.ai/"
+TEMPLATE: dict[str, Any] = {
+    "metadata": {
+        "labels": {f"{P}enabled": "true"},
+        "annotations": {f"{P}vram-request": "20Gi", f"{P}gpu-model": "L40S", "x": "y"},
+    },
+    "spec": {"containers": [{"name": "main"}]},
+}
+GPUS = [{"status": {"uuid": f"GPU-{n}", "index": n, "model": "L40S", "nodeName": "n0"}} for n in range(2)]
+
+
+def _tables(**given: list[dict[str, Any]]) -> dict[str, Table]:
+    kinds = ("pools", "profiles", "workloads", "deployments", "pods", "gpus")
+    return {table.title: table for table in tables(*(given.get(kind, []) for kind in kinds))}
+
+
+def _pod(**annotations: str) -> dict[str, Any]:
+    marks = {f"{P}{name.replace('_', '-')}": value for name, value in annotations.items()}
+    metadata = {"namespace": "ml", "name": "chat-0", "labels": {f"{P}enabled": "true"}, "annotations": marks}
+    return {"metadata": metadata, "spec": {"nodeName": "n0"}, "status": {"phase": "Running"}}
+
+
+def test_a_pod_is_shown_with_its_cards_and_what_it_was_resolved_to() -> None:
+    resolved = resolve(TEMPLATE).resolved()
+    shown = _tables(gpus=GPUS, pods=[_pod(resolved=resolved, gpu_ids="GPU-1,GPU-0")])["Pods"]
+    assert shown.rows == (("ml", "chat-0", "Running", "n0", "0, 1", "1 x L40S (20Gi), soft, medium"),)
+
+
+def test_a_pod_that_no_webhook_saw_has_no_cards() -> None:
+    assert _tables(pods=[_pod()])["Pods"].rows == (("ml", "chat-0", "Running", "n0", "", ""),)
+
+
+def test_pods_and_deployments_that_are_not_enabled_are_left_out() -> None:
+    other = {"metadata": {"name": "web"}, "spec": {"template": {"metadata": {"labels": {f"{P}enabled": "false"}}}}}
+    shown = _tables(deployments=[other], pods=[{"metadata": {"name": "web-0", "labels": {}}}])
+    assert (shown["Deployments"].rows, shown["Pods"].rows) == ((), ())
+
+
+def test_a_deployment_is_shown_with_our_annotations_alone() -> None:
+    deployment = {
+        "metadata": {"namespace": "ml", "name": "chat"},
+        "spec": {"replicas": 2, "template": TEMPLATE},
+        "status": {"readyReplicas": 1},
+    }
+    assert _tables(deployments=[deployment])["Deployments"].rows == (
+        ("ml", "chat", "1/2", "gpu-model: L40S\nvram-request: 20Gi"),
+    )
+
+
+def test_pools_profiles_and_cards_are_counted() -> None:
+    pool = {"metadata": {"name": "p", "annotations": {f"{P}is-default-pool": "true"}}, "spec": {"defaultUsingLocalGPU": True}}
+    profile = {
+        "metadata": {"namespace": "ml", "name": "small"},
+        "spec": {"qos": "low", "resources": {"requests": {"vram": "4Gi"}}},
+    }
+    shown = _tables(pools=[pool], profiles=[profile], gpus=GPUS)
+    assert shown["Pools"].rows == (("p", "yes", "yes", ""),)
+    assert shown["Profiles"].rows == (("ml", "small", "vram 4Gi", "", "low"),)
+    assert shown["Cards"].rows == (("L40S", "2", "n0"),)
+
+
+def test_workloads_are_shown_where_there_are_any() -> None:
+    assert "Workloads" not in _tables()
+    workload = {"metadata": {"namespace": "ml", "name": "chat"}, "status": {"phase": "Running"}}
+    assert _tables(workloads=[workload])["Workloads"].rows == (("ml", "chat", "Running"),)

@@ -1,0 +1,100 @@
+"""The rights of each program, against a written list: a new one is a decision, and shows in this file's diff (R9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from tensorfusion_iac.components import platform
+
+READ = "get,list,watch"
+WEBHOOK = {
+    "cluster": {
+        f"namespaces,pods: {READ}",
+        f"replicasets.apps: {READ}",
+        f"jobs.batch: {READ}",
+        f"priorityclasses.scheduling.k8s.io: {READ}",
+        f"gpupools,gpuresourcequotas,workloadprofiles.tensor-fusion.ai: {READ}",
+        "mutatingwebhookconfigurations,validatingwebhookconfigurations.admissionregistration.k8s.io"
+        f"[tensor-fusion-webhook]: {READ},patch",
+    },
+    "tensor-fusion-system": {
+        f"secrets[tensor-fusion-webhook-tls]: {READ},patch",
+        "secrets: create",
+        "configmaps: create,delete,get,list,patch",
+        "leases.coordination.k8s.io: create,delete,get,list,patch",
+    },
+}
+SCHEDULER = {
+    "cluster": {
+        f"nodes: {READ}",
+        f"pods: {READ},patch",
+        "pods/status: patch",
+        "pods/binding,pods/eviction: create",
+        "events: create",
+        f"poddisruptionbudgets.policy: {READ}",
+        f"gpunodes,gpupools,gpuresourcequotas.tensor-fusion.ai: {READ}",
+        f"gpus.tensor-fusion.ai: {READ},patch",
+        "gpus/status.tensor-fusion.ai: patch",
+    },
+    "kube-system": {f"leases.coordination.k8s.io[kube-scheduler]: {READ}"},
+    "kube-node-lease": {f"leases.coordination.k8s.io: {READ}"},
+}
+
+
+def _rights(manifests: Iterable[dict[str, Any]]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for manifest in manifests:
+        if manifest["kind"].endswith("Role"):
+            where = manifest["metadata"].get("namespace", "cluster")
+            found[where] = {_words(rule) for rule in manifest["rules"]}
+    return found
+
+
+def _words(rule: dict[str, Any]) -> str:
+    group = rule["apiGroups"][0]
+    names = f"[{','.join(rule['resourceNames'])}]" if "resourceNames" in rule else ""
+    verbs = [verb for verb in READ.split(",") if verb in rule["verbs"]] if set(READ.split(",")) <= set(rule["verbs"]) else []
+    verbs += sorted(set(rule["verbs"]) - set(verbs))
+    return f"{','.join(sorted(rule['resources']))}{'.' + group if group else ''}{names}: {','.join(verbs)}"
+
+
+@pytest.mark.parametrize(
+    ("manifests", "written"),
+    [(platform.webhook_rights(), WEBHOOK), (platform.scheduler_rights(), SCHEDULER)],
+    ids=["webhook", "scheduler"],
+)
+def test_a_program_has_the_rights_on_its_list_and_no_others(manifests: Any, written: dict[str, set[str]]) -> None:
+    assert _rights(manifests) == written
+
+
+def test_no_right_has_a_wildcard_and_every_binding_names_its_role_and_account() -> None:
+    for rights, account in (
+        (platform.webhook_rights(), "tensor-fusion-webhook"),
+        (platform.scheduler_rights(), "tensor-fusion-scheduler"),
+    ):
+        for manifest in rights:
+            assert "*" not in str(manifest)
+            if manifest["kind"].endswith("Binding"):
+                assert manifest["roleRef"]["name"] == manifest["metadata"]["name"] == account
+                assert [subject["name"] for subject in manifest["subjects"]] == [account]
+
+
+def test_our_namespaces_have_the_pod_security_level_that_their_programs_need() -> None:
+    levels = {
+        item["metadata"]["name"]: item["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
+        for item in platform.namespaces()
+    }
+    assert levels == {"tensor-fusion-system": "restricted", "tensor-fusion-agent": "privileged"}
+
+
+def test_there_is_a_priority_class_for_each_qos() -> None:
+    values = {item["metadata"]["name"]: item["value"] for item in platform.priority_classes()}
+    assert values == {
+        "tensor-fusion-low": -10,
+        "tensor-fusion-medium": 0,
+        "tensor-fusion-high": 10_000,
+        "tensor-fusion-critical": 100_000,
+    }
