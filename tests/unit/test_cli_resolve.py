@@ -131,7 +131,7 @@ def test_a_quota_is_held_against_the_pod(files: dict[str, Path]) -> None:
 
 def test_the_namespace_is_a_name_or_a_manifest(files: dict[str, Path]) -> None:
     pool = files["pool"].with_name("open.yaml")
-    pool.write_text(yaml.safe_dump({**POOL, "spec": {**POOL["spec"], "namespaceSelector": {"matchLabels": {"team": "y"}}}}))
+    pool.write_text(yaml.safe_dump({**POOL, "spec": {**POOL["spec"], "namespaceSelector": {"matchLabels": {"team": "other"}}}}))
     text = pod_with(PODS["local"])
     assert run("resolve", "-f", "-", "--pool", pool, "-n", "ml", stdin=text).exit_code == 0  # its labels aren't known
     refused = run("resolve", "-f", "-", "--pool", pool, "-n", files["namespace"], stdin=text)
