@@ -6,6 +6,7 @@ cannot be read, is none of ours, and is not touched.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -14,7 +15,7 @@ from typing import Any
 from tensorfusion_iac.api.effective import Effective, from_text
 from tensorfusion_iac.api.levels import Feature, Isolation, Mode, QoS
 from tensorfusion_iac.api.names import key
-from tensorfusion_iac.api.worker import from_json
+from tensorfusion_iac.api.worker import WorkerSpec, from_json
 
 _ENDED = ("Succeeded", "Failed")
 
@@ -44,6 +45,8 @@ class NodePod:
     holds_compute: bool = True
     holds_memory: bool = True
     workload: str = ""
+    cards_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Which cards each container that opens devices sees, by its name."""
 
     @property
     def paced(self) -> bool:
@@ -75,6 +78,7 @@ def node_pod(pod: Mapping[str, Any]) -> NodePod | None:
         holds_compute=Feature.GPU_LIMITER not in worker.disable_features,
         holds_memory=Feature.MEM_MANAGER not in worker.disable_features,
         workload=worker.workload,
+        cards_of=_split(annotations.get(key("container-gpus")), worker, amounts),
     )  # fmt: skip
 
 
@@ -89,6 +93,15 @@ def _cards(amounts: Effective) -> dict[str, CardLimits]:
         )
         for card in amounts.cards
     }
+
+
+def _split(text: str | None, worker: WorkerSpec, amounts: Effective) -> dict[str, tuple[str, ...]]:
+    """The record of who sees what; where it is missing every injected container sees all."""
+    try:
+        found = {str(name): tuple(str(card) for card in cards) for name, cards in json.loads(text or "").items()}
+    except (ValueError, AttributeError, TypeError):
+        return dict.fromkeys(worker.containers, tuple(card.id for card in amounts.cards))
+    return {name: cards for name, cards in found.items() if cards}
 
 
 def _containers(status: Mapping[str, Any]) -> dict[str, str]:

@@ -7,7 +7,7 @@ import logging
 import os
 import platform
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,9 @@ from tensorfusion_iac.kube.errors import KubeError
 from tensorfusion_iac.scheduling.profile import DEFAULT_LEASE, EXTENDER_PORT
 from tensorfusion_iac.scheduling.program import Settings as SchedulerSettings
 from tensorfusion_iac.scheduling.program import run as run_scheduler
+
+if TYPE_CHECKING:
+    from tensorfusion_iac.agent.program import Settings as AgentSettings
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -90,3 +93,45 @@ async def _scheduler(kubeconfig: Path | None, settings: SchedulerSettings) -> No
 async def _webhook(kubeconfig: Path | None, settings: Settings) -> None:
     client = await Client.from_kubeconfig(kubeconfig) if kubeconfig is not None else Client.in_cluster()
     await run(client, settings, lambda port: complain(f"ready on port {port}"))
+
+
+@app.command()
+def agent(
+    node: Annotated[str, typer.Option(envvar="NODE_NAME", help="Name of the node; default: the machine's.")] = "",
+    address: Annotated[str, typer.Option(envvar="POD_IP", help="Address by which the controller reaches it.")] = "127.0.0.1",
+    kubeconfig: Annotated[
+        Path | None, typer.Option(envvar="KUBECONFIG", help="Access to the API server; default: the pod's service account.")
+    ] = None,
+    metrics_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of /metrics; 0 takes a free one.")] = 9460,
+    history_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the usage history (TLS).")] = 9461,
+    cgroups: Annotated[Path, typer.Option(help="Where the host's cgroups are mounted.")] = Path("/sys/fs/cgroup"),
+    run_folder: Annotated[Path, typer.Option(help="Folder on a memory file system that the watchdog has too.")] = Path(
+        "/run/tensor-fusion/agent"
+    ),
+) -> None:
+    """Hold the GPU pods of one node to their amounts, and report its cards."""
+    from tensorfusion_iac.agent.lifeline import AnotherAgentError  # needs the extra `agent`, which the others do not
+    from tensorfusion_iac.agent.program import Settings as AgentSettings
+
+    logging.basicConfig(level=os.environ.get("LOG_LEVEL", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    settings = AgentSettings(
+        node or platform.node(), address, metrics_port=metrics_port, history_port=history_port, cgroups=cgroups,
+        lifeline=run_folder / "lifeline", record=run_folder / "memory-limits.json",
+    )  # fmt: skip
+    try:
+        asyncio.run(_agent(kubeconfig, settings))
+    except* (KubeError, OSError, AnotherAgentError) as failures:
+        raise environment("; ".join(str(failure) for failure in failures.exceptions)) from None
+
+
+async def _agent(kubeconfig: Path | None, settings: AgentSettings) -> None:
+    from tensorfusion_iac.agent.driver import DriverError
+    from tensorfusion_iac.agent.nvml import Nvml
+    from tensorfusion_iac.agent.program import run as run_agent
+
+    try:
+        driver = Nvml()
+    except DriverError as error:
+        raise environment(f"NVIDIA's management library cannot be used on this node: {error}") from None
+    client = await Client.from_kubeconfig(kubeconfig) if kubeconfig is not None else Client.in_cluster()
+    await run_agent(client, driver, settings, lambda metrics, history: complain(f"ready on port {metrics}, history on {history}"))

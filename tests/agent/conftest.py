@@ -6,16 +6,12 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import cgroup_node as nodes
 import pynvml
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "fakes" / "nvml"))
-
-import node as nodes
 from fake_nvml import Fake, build
 
 from tensorfusion_iac.agent.nvml import Nvml

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cgroup_node import GIB, Node, container_id, soft_pod
 from fake_nvml import GPU_IS_LOST, Fake
-from node import GIB, Node, container_id, soft_pod
 
 from tensorfusion_iac.agent import enforcer as enforcers
 from tensorfusion_iac.agent import overuse

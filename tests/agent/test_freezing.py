@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from node import Node, container_id, pod_uid
+from cgroup_node import Node, container_id, pod_uid
 
 from tensorfusion_iac.agent.cgroup_path import DUTY
 from tensorfusion_iac.agent.cgroups import Cgroups, Version

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from node import Node, container_id, pod_uid
+from cgroup_node import Node, container_id, pod_uid
 
 from tensorfusion_iac.agent.cgroup_path import DUTY
 from tensorfusion_iac.agent.lifeline import AnotherAgentError, Lifeline, is_alive

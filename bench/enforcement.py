@@ -1,0 +1,333 @@
+"""P9, P10, R6: what the agent costs, how exactly it holds real processes to their share, and what a killed agent leaves.
+
+Real processes in real cgroups (root), simulated cards under the real pynvml. P9 runs the agent's threads in a process of their
+own, against a loop that only reads NVML, in turn. P10 lets virtual GPU jobs run under it: single limits, pairs, three tenants by
+QoS, run-ahead depths. `QUICK=1` takes shorter spans and fewer kills.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+TESTS = HERE.parent / "tests"
+sys.path.insert(0, str(TESTS / "agent"))
+sys.path.insert(0, str(TESTS / "fakes" / "nvml"))
+
+import cgroup_node as nodes
+from fake_nvml import Fake, build
+from measure import Row, quick, report
+
+from tensorfusion_iac.agent.cgroups import Cgroups
+from tensorfusion_iac.agent.enforcer import SAMPLE_S, Enforcer, EnforcerThread
+from tensorfusion_iac.agent.nvml import Nvml
+from tensorfusion_iac.agent.pods import CardLimits, NodePod
+from tensorfusion_iac.agent.processes import ProcessTable
+from tensorfusion_iac.agent.pulser import Pulser
+from tensorfusion_iac.api.levels import Isolation, QoS
+
+WARM_S = 4 if quick() else 6
+MEASURED_S = 8 if quick() else 30
+KILLS = 10 if quick() else 200
+COST_S, COST_REPEATS = (4, 5) if quick() else (20, 5)
+CARDS, PROCESSES, THROTTLED = 8, 64, 16
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """One pod with one job. `work`: options of Fake.job_command."""
+
+    request: float
+    limit: float
+    qos: QoS = QoS.MEDIUM
+    work: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What one tenant got: mean, and the 5 s window that is farthest from the mean; fractions of the card."""
+
+    mean: float
+    lowest: float
+    highest: float
+    target: float
+    unreachable: bool
+
+
+def pods_of(tenants: Sequence[Tenant], card: str) -> list[NodePod]:
+    """The tenants as the agent reads them."""
+    found = []
+    for number, tenant in enumerate(tenants, 1):
+        limits = CardLimits(tenant.request, tenant.limit, nodes.GIB, nodes.GIB, Decimal(100))
+        uid, containers = nodes.pod_uid(number), {nodes.container_id(number): "main"}
+        found.append(NodePod(uid, "bench", f"pod-{number}", tenant.qos, Isolation.SOFT, {card: limits}, containers))
+    return found
+
+
+@contextmanager
+def enforced(node: nodes.Node, pods: Sequence[NodePod]) -> Iterator[Enforcer]:
+    """The agent's threads, for the length of the block."""
+    pulser, driver = Pulser(), Nvml()
+    enforcer = Enforcer(driver, ProcessTable(Cgroups(node.mount)), pulser)
+    enforcer.pods = {pod.uid: pod for pod in pods}
+    thread = EnforcerThread(enforcer)
+    pulser.start()
+    thread.start()
+    try:
+        yield enforcer
+    finally:
+        thread.end()
+        pulser.end()
+        driver.close()
+
+
+def hold(folder: Path, built: Path, tenants: Sequence[Tenant]) -> list[Held]:
+    """Let the tenants run together under the agent, and measure what the card gave to each."""
+    fake = Fake(built, folder / "cards")
+    fake.add_card()
+    os.environ["FAKE_NVML_STATE"] = str(fake.path)
+    card = fake.cards[0].uuid.decode()
+    pods = pods_of(tenants, card)
+    with nodes.made(Path(tempfile.mkdtemp(dir=folder))) as node, fake.working(), enforced(node, pods) as enforcer:
+        jobs = []
+        for pod, tenant in zip(pods, tenants, strict=True):
+            container = node.container(pod.uid, next(iter(pod.containers)))
+            jobs.append(node.run(container, fake.job_command(**tenant.work)).pid)
+        time.sleep(WARM_S)
+        rows: list[list[float]] = []
+        for _ in range(MEASURED_S):
+            begin_s, before = time.monotonic(), [fake.job_seconds(pid) for pid in jobs]
+            time.sleep(1)
+            passed_s = time.monotonic() - begin_s
+            rows.append([(fake.job_seconds(pid) - was) / passed_s for pid, was in zip(jobs, before, strict=True)])
+        seen = enforcer.seen
+        found = []
+        for at, pod in enumerate(pods):
+            use, place = [row[at] for row in rows], (pod.uid, card)
+            windows = [sum(use[begin : begin + 5]) / 5 for begin in range(len(use) - 4)]
+            mean = sum(use) / len(use)
+            found.append(Held(mean, min(windows), max(windows), seen.targets.get(place, 1.0), place in seen.unreachable))
+        return found
+
+
+def show(what: str, tenants: Sequence[Tenant], found: Sequence[Held]) -> None:
+    """One line for each tenant."""
+    for tenant, held in zip(tenants, found, strict=True):
+        told = "  UNREACHABLE" if held.unreachable else ""
+        print(
+            f"     {what}: {tenant.qos.value:<8} limit {tenant.limit:.0%}  may use {held.target:.1%}  used {held.mean:.1%}"
+            f"  5 s windows {held.lowest:.1%} to {held.highest:.1%}{told}",
+            flush=True,
+        )
+
+
+def accuracy(folder: Path, built: Path) -> Iterator[Row]:
+    """P10, and the table of docs/concepts/enforcement.md."""
+    for limit in (0.1, 0.3, 0.5, 0.7):
+        tenants = [Tenant(limit, limit)]
+        (held,) = found = hold(folder, built, tenants)
+        show("one job, a sync each 20 ms", tenants, found)
+        error, window = abs(held.mean - limit) * 100, max(held.highest - limit, limit - held.lowest) * 100
+        yield Row("P10", f"error of the mean, limit {limit:.0%}", error, "points", goal="<= 2", ok=error <= 2)
+        yield Row("P10", f"worst 5 s window, limit {limit:.0%}", window, "points", goal="<= 5", ok=window <= 5)
+    for low, high in ((0.3, 0.7), (0.1, 0.9)):
+        tenants = [Tenant(low, low), Tenant(high, high)]
+        found = hold(folder, built, tenants)
+        show("a pair", tenants, found)
+        off = abs(found[0].mean / found[1].mean / (low / high) - 1) * 100
+        yield Row("P10", f"ratio of a {low:.0%} / {high:.0%} pair", off, "percent off", goal="<= 5", ok=off <= 5)
+    tenants = [Tenant(0.3, 1.0, QoS.CRITICAL), Tenant(0.2, 0.5), Tenant(0.2, 0.4, QoS.LOW)]
+    found = hold(folder, built, tenants)
+    show("three by QoS", tenants, found)
+    kept = found[0].mean * 100
+    yield Row("P10", "request of the critical one of three, kept", kept, "percent", goal=">= 30", ok=kept >= 30)
+    ordered = found[0].mean > found[1].mean > found[2].mean - 0.02
+    yield Row("P10", "QoS order visible (critical, medium, low)", float(ordered), "bool", goal="1", ok=ordered)
+    for qos, depth in ((QoS.LOW, 50), (QoS.LOW, 100), (QoS.MEDIUM, 50), (QoS.MEDIUM, 200), (QoS.HIGH, 200)):
+        tenants = [Tenant(0.3, 0.3, qos, {"sync_kernels": 0, "depth": depth})]
+        (held,) = found = hold(folder, built, tenants)
+        show(f"never syncs, {depth} ms ahead", tenants, found)
+        told = held.unreachable or abs(held.mean - 0.3) <= 0.05
+        what = f"{depth} ms run-ahead, {qos.value}: held within 5 points, or said to be unreachable"
+        yield Row("P10", what, held.mean * 100, "percent used", goal="30, or said", ok=told)
+
+
+PART = """
+import sys
+sys.path.insert(0, {bench!r})
+import enforcement
+enforcement.work({kind!r}, {mount!r}, {seconds!r})
+"""
+
+
+def work(kind: str, mount: str, seconds: float) -> None:
+    """The measured process: the agent's threads, or a loop that only reads NVML. Prints its CPU share and peak memory."""
+    pods = [nodes_pod(number) for number in range(THROTTLED)]
+    with ExitStack() as stack:
+        if kind == "agent":
+            node = nodes.Node(Path(mount), {})
+            stack.enter_context(enforced(node, pods))
+        begin_s, before_s = 0.0, 0.0
+        driver = Nvml() if kind == "reader" else None
+        for phase_s in (3.0, seconds):
+            begin_s, before_s = time.monotonic(), time.process_time()
+            while time.monotonic() - begin_s < phase_s:
+                if driver is not None:
+                    for card in driver.cards():
+                        driver.busy_percent(card.uuid)
+                        driver.samples(card.uuid, 0)
+                        driver.processes(card.uuid)
+                time.sleep(SAMPLE_S)
+        share = (time.process_time() - before_s) / (time.monotonic() - begin_s)
+    print(json.dumps([share * 100, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6]))
+
+
+def nodes_pod(number: int) -> NodePod:
+    """A throttled pod of the cost benchmark, on its card."""
+    card = "GPU-%08x-0000-4000-8000-000000000000" % (0xAB00 + number % CARDS)
+    limits = CardLimits(0.2, 0.3, nodes.GIB, nodes.GIB, Decimal(100))
+    uid, container = nodes.pod_uid(number), nodes.container_id(number)
+    return NodePod(uid, "bench", f"pod-{number}", QoS.MEDIUM, Isolation.SOFT, {card: limits}, {container: "main"})
+
+
+def cost(folder: Path, built: Path) -> Iterator[Row]:
+    """P9: 8 cards, 64 processes, 16 of them throttled; the agent and the reader in turn."""
+    fake = Fake(built, folder / "many-cards")
+    for _ in range(CARDS):
+        fake.add_card()
+    with nodes.made(Path(tempfile.mkdtemp(dir=folder))) as node, fake.working():
+        for number in range(PROCESSES):
+            throttled = number < THROTTLED
+            container = node.container(nodes.pod_uid(number), nodes.container_id(number))
+            # The others are lightly used, as most are; the throttled ones are hungry.
+            work_us = {} if throttled else {"submit_us": 200_000, "sync_kernels": 1}
+            node.run(container, fake.job_command(card=number % CARDS, **work_us))
+        figures: dict[str, list[tuple[float, float]]] = {"agent": [], "reader": []}
+        for repeat in range(COST_REPEATS):
+            order = ("agent", "reader") if repeat % 2 == 0 else ("reader", "agent")
+            for kind in order:
+                program = PART.format(bench=str(HERE), kind=kind, mount=str(node.mount), seconds=COST_S)
+                run = subprocess.run(
+                    [sys.executable, "-c", program],
+                    env=fake.environment,
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                    timeout=120,
+                )
+                if run.returncode != 0:
+                    raise RuntimeError(run.stderr)
+                share, megabytes = json.loads(run.stdout.splitlines()[-1])
+                figures[kind].append((share, megabytes))
+    cpu = {kind: sorted(each[0] for each in found)[len(found) // 2] for kind, found in figures.items()}
+    memory = {kind: max(each[1] for each in found) for kind, found in figures.items()}
+    spread = max(each[0] for each in figures["agent"]) - min(each[0] for each in figures["agent"])
+    print(f"     agent's CPU over {COST_REPEATS} repeats: median {cpu['agent']:.2f} %, range {spread:.2f} points")
+    yield Row(
+        "P9", "CPU of the agent's loops", cpu["agent"], "% of a core", cpu["reader"], cpu["agent"] / cpu["reader"], "<= 2",
+        cpu["agent"] <= 2,
+    )  # fmt: skip
+    yield Row(
+        "P9", "memory of the agent's loops", memory["agent"], "MB", memory["reader"], memory["agent"] / memory["reader"],
+        "<= 80", memory["agent"] <= 80,
+    )  # fmt: skip
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from tensorfusion_iac.agent.cgroups import Version
+from tensorfusion_iac.agent.freezer import DutyGroup
+from tensorfusion_iac.agent.lifeline import Lifeline
+from tensorfusion_iac.agent.pulser import Pulser
+from tensorfusion_iac.planning.duty import Pulse
+line, container, pid = Lifeline(Path(sys.argv[1])), Path(sys.argv[2]), int(sys.argv[3])
+group = DutyGroup.open(container, Version.V2)
+group.add(pid)
+pulser = Pulser(line.beat)
+pulser.start()
+pulser.hold("pod", Pulse(0.05, 0.45), [group])
+print("ready", flush=True)
+while True:
+    pulser.tell()
+    time.sleep(0.2)
+"""
+
+
+def kills(folder: Path) -> Iterator[Row]:
+    """R6: kill -9 of an agent at random moments, with the watchdog beside it."""
+    import random
+
+    lifeline, longest_s, frozen_at_kill = folder / "lifeline", 0.0, 0
+    with nodes.made(Path(tempfile.mkdtemp(dir=folder))) as node:
+        container = node.container(nodes.pod_uid(1), nodes.container_id(1))
+        job = node.run(container, ["/bin/sh", "-c", "echo ready; exec sleep 3600"])
+        command = [
+            sys.executable,
+            "-m",
+            "tensorfusion_iac.agent.watchdog",
+            "--lifeline",
+            str(lifeline),
+            "--cgroups",
+            str(node.mount),
+        ]
+        watchdog = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        try:
+            for _ in range(KILLS):
+                holder = [sys.executable, "-c", HOLDER, str(lifeline), str(container), str(job.pid)]
+                with subprocess.Popen(holder, stdout=subprocess.PIPE) as agent:
+                    assert agent.stdout is not None
+                    agent.stdout.readline()
+                    time.sleep(random.uniform(0.0, 0.6))
+                    agent.kill()
+                begin_s, events = time.monotonic(), container / "tf-duty" / "cgroup.events"
+                frozen_at_kill += "frozen 1" in events.read_text()
+                while "frozen 1" in events.read_text() and time.monotonic() - begin_s < 5:
+                    time.sleep(0.002)
+                longest_s = max(longest_s, time.monotonic() - begin_s)
+        finally:
+            watchdog.terminate()
+            watchdog.communicate()
+    print(f"     {KILLS} kills, {frozen_at_kill} of them in a freeze")
+    yield Row(
+        "R6", "longest freeze after kill -9 of the agent", longest_s, "s", goal="<= 1", ok=longest_s <= 1 and frozen_at_kill > 0
+    )
+
+
+def main() -> int:
+    """Everything, in turn."""
+    if os.geteuid() != 0:
+        print("this benchmark freezes real processes in real cgroups: run it as root", file=sys.stderr)
+        return 3
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        built = build(folder / "built")
+        _use(built)
+        rows = [*accuracy(folder, built), *cost(folder, built), *kills(folder)]
+    return report(rows)
+
+
+def _use(built: Path) -> None:
+    """Put the fake library under this process's pynvml."""
+    import ctypes
+
+    import pynvml
+
+    library: Any = ctypes.CDLL(str(built / "new" / "libnvidia-ml.so.1"))
+    pynvml.nvmlLib = library
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""Memory limits that the driver holds, on the pod's cgroup and on each of its containers' (r615 and newer, cgroup v2).
+
+The pod's first: it is there before the first container, so that no process starts without a limit. The container's as well,
+for it is what `cuMemGetInfo` inside tells. Every limit is read back; what is not in force is not reported. A record on a
+memory file system lets a restarted agent remove the limits of pods that went meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tensorfusion_iac.agent.cgroups import Cgroups
+from tensorfusion_iac.agent.driver import NO_LIMIT, Driver, DriverError
+from tensorfusion_iac.agent.pacing import Place
+from tensorfusion_iac.agent.pods import NodePod
+
+log = logging.getLogger(__name__)
+
+RECORD = Path("/run/tensor-fusion/agent/memory-limits.json")
+
+Spot = tuple[str, str]
+"""A card's UUID and a cgroup's directory."""
+Bytes = tuple[int, int]
+"""Soft and hard limit."""
+
+
+class MemoryLimits:
+    """Keeps the limits of a node's pods. `applied` is what the driver confirmed, by pod and card, in bytes."""
+
+    def __init__(self, driver: Driver, cgroups: Cgroups, record: Path = RECORD) -> None:
+        self.applied: Mapping[Place, int] = {}
+        self._driver, self._cgroups, self._record = driver, cgroups, record
+        self._set: dict[Spot, Bytes] = _read(record)
+        self._folders: dict[str, Path] = {}
+
+    def keep(self, pods: Mapping[str, NodePod]) -> None:
+        """Make the limits what they should be now. Failures are logged and tried again by the next call."""
+        wanted: dict[Spot, Bytes] = {}
+        places: dict[Place, list[Spot]] = {}
+        for pod in pods.values():
+            for card, folders in self._spots(pod):
+                limits = pod.cards[card]
+                for folder in folders:
+                    wanted[card, str(folder)] = (min(limits.vram_request_bytes, limits.vram_limit_bytes), limits.vram_limit_bytes)
+                places[pod.uid, card] = [(card, str(folder)) for folder in folders]
+        before = dict(self._set)
+        for spot in self._set.keys() - wanted.keys():
+            self._clear(spot)
+        confirmed = {spot for spot, limit in wanted.items() if self._ensure(spot, limit)}
+        self.applied = {
+            place: wanted[spots[0]][1] for place, spots in places.items() if spots and confirmed.issuperset(spots)
+        }  # fmt: skip
+        if self._set != before:
+            self._write()
+
+    def clear_all(self) -> None:
+        """Remove every limit that was set here."""
+        for spot in list(self._set):
+            self._clear(spot)
+        self._write()
+        self.applied = {}
+
+    def _spots(self, pod: NodePod) -> Iterator[tuple[str, list[Path]]]:
+        cards = [card for card in pod.cards if pod.memory_held and self._driver.can_limit_memory(card)]
+        if not cards:
+            return
+        folder = self._folders.get(pod.uid)
+        if folder is None or not folder.is_dir():
+            folder = self._cgroups.pod(pod.uid)
+            if folder is None:
+                self._folders.pop(pod.uid, None)
+                return  # its sandbox is not made yet
+            self._folders[pod.uid] = folder
+        containers = self._cgroups.containers(folder)
+        ours = [path for identifier, path in containers.items() if identifier in pod.containers]
+        for card in cards:
+            yield card, [folder, *ours]
+
+    def _ensure(self, spot: Spot, limit: Bytes) -> bool:
+        card, folder = spot
+        try:
+            if self._set.get(spot) != limit:
+                self._driver.limit_memory(card, folder, *limit)
+            in_force = self._driver.memory_limit(card, folder)
+        except DriverError as error:
+            log.warning("memory limit of %s on %s: %s", folder, card, error)
+            return False
+        if in_force != limit:
+            log.warning("memory limit of %s on %s: set to %s, the driver says %s", folder, card, limit, in_force)
+            self._set.pop(spot, None)
+            return False
+        self._set[spot] = limit
+        return True
+
+    def _clear(self, spot: Spot) -> None:
+        card, folder = spot
+        try:
+            self._driver.limit_memory(card, folder, 0, NO_LIMIT)
+        except DriverError as error:
+            if not error.lost:  # with the card the limit is gone
+                log.warning("memory limit of %s on %s is not removed: %s", folder, card, error)
+                return
+        del self._set[spot]
+
+    def _write(self) -> None:
+        rows = [[card, folder, *limit] for (card, folder), limit in self._set.items()]
+        try:
+            self._record.parent.mkdir(parents=True, exist_ok=True)
+            fresh = self._record.with_suffix(".new")
+            fresh.write_text(json.dumps(rows))
+            fresh.replace(self._record)
+        except OSError as error:
+            log.warning("%s: %s", self._record, error)
+
+
+def _read(record: Path) -> dict[Spot, Bytes]:
+    """What an earlier agent had set; nothing if it left no record that can be read."""
+    try:
+        rows = json.loads(record.read_text())
+        return {(str(card), str(folder)): (int(soft), int(hard)) for card, folder, soft, hard in rows}
+    except (OSError, ValueError, TypeError):
+        return {}

@@ -1,0 +1,306 @@
+"""The agent's program: one node's pods, cards and cgroups brought together (ENFORCEMENT.md).
+
+Enforcement is in threads that never wait for the API server; around them, in asyncio, are the watches, the slower rounds
+(memory limits, MPS, partitions, health), the reports and the heartbeat. Without the API server it holds what it last knew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import tensorfusion_iac
+from tensorfusion_iac.agent import objects, partitions, server
+from tensorfusion_iac.agent.capabilities import (
+    CardCapabilities,
+    Injection,
+    card_capabilities,
+    describe_cgroups,
+    injection,
+    plugin_cards,
+    read_toolkit_config,
+)  # fmt: skip
+from tensorfusion_iac.agent.cgroups import MOUNT, Cgroups
+from tensorfusion_iac.agent.cluster_view import ClusterView
+from tensorfusion_iac.agent.driver import Card, Driver, DriverError
+from tensorfusion_iac.agent.enforcer import Enforcer, EnforcerThread
+from tensorfusion_iac.agent.freezer import dissolve
+from tensorfusion_iac.agent.health import Health, State, after_probe, after_xid
+from tensorfusion_iac.agent.history import UsageHistory
+from tensorfusion_iac.agent.lifeline import LIFELINE, Lifeline
+from tensorfusion_iac.agent.memory_limits import RECORD, MemoryLimits
+from tensorfusion_iac.agent.metrics import AgentMetrics, Snapshot
+from tensorfusion_iac.agent.mps import Mps
+from tensorfusion_iac.agent.notices import Notices
+from tensorfusion_iac.agent.partitions import Partitioned
+from tensorfusion_iac.agent.pods import NodePod
+from tensorfusion_iac.agent.processes import ProcessTable
+from tensorfusion_iac.agent.pulser import Pulser
+from tensorfusion_iac.agent.reporting import Reporter
+from tensorfusion_iac.api.names import MPS_DIRECTORY
+from tensorfusion_iac.kube.client import Client
+from tensorfusion_iac.kube.errors import KubeError
+from tensorfusion_iac.kube.resource import GPU_NODES, GPUS, LEASES
+
+log = logging.getLogger(__name__)
+
+ROUND_S, PROBE_S = 0.5, 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where the agent runs, and where things are on its node."""
+
+    node: str
+    address: str = "127.0.0.1"
+    listen: str = ""
+    metrics_port: int = 9460
+    history_port: int = 9461
+    cgroups: Path = MOUNT
+    lifeline: Path = LIFELINE
+    record: Path = RECORD
+    mps: Path = Path(MPS_DIRECTORY)
+    toolkit_config: Path = Path("/etc/nvidia-container-runtime/config.toml")
+
+
+@dataclass(slots=True)
+class _Now:
+    """What the slow rounds found, last."""
+
+    health: dict[str, Health] = field(default_factory=dict)
+    partitioned: dict[str, Partitioned] = field(default_factory=dict)
+    capabilities: dict[str, CardCapabilities] = field(default_factory=dict)
+    used_bytes: dict[str, int] = field(default_factory=dict)
+    injection: Injection = field(default_factory=lambda: Injection("none", "not probed yet"))
+
+
+async def run(
+    client: Client, driver: Driver, settings: Settings, on_ready: Callable[[int, int], None] = lambda metrics, history: None
+) -> None:
+    """Serve until the process is asked to end (SIGTERM, SIGINT); then let everything run. `client` is entered here."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    for number in numbers:
+        loop.add_signal_handler(number, stop.set)
+    try:
+        async with client:
+            work = asyncio.create_task(Agent(client, driver, settings).run(on_ready))
+            asked = asyncio.create_task(stop.wait())
+            await asyncio.wait({work, asked}, return_when=asyncio.FIRST_COMPLETED)
+            asked.cancel()
+            work.cancel()
+            with suppress(asyncio.CancelledError):
+                await work
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+class Agent:
+    """One node's agent. `run` goes on until it is cancelled, and lets everything run at the end."""
+
+    def __init__(self, client: Client, driver: Driver, settings: Settings) -> None:
+        self.settings, self.driver = settings, driver
+        self.history, self.metrics = UsageHistory(), AgentMetrics()
+        self.reporter = Reporter(client)
+        self._soon = asyncio.Event()
+        self._client = client
+        self._cgroups = Cgroups(settings.cgroups)
+        self._limits = MemoryLimits(driver, self._cgroups, settings.record)
+        self._mps = Mps(driver, settings.mps)
+        self._view = ClusterView(settings.node)
+        self._view.on_change = self._soon.set
+        self._view.on_gone = lambda name: self.reporter.lost(GPUS, name)
+        self._now = _Now()
+        self._notices = Notices(client, settings.node)
+        self._ended = threading.Event()
+        self._lease_annotations: dict[str, str] = {}
+
+    async def run(self, on_ready: Callable[[int, int], None] = lambda metrics, history: None) -> None:
+        """Serve until cancelled. Raises AnotherAgentError, OSError (a port is taken) before anything is touched."""
+        async with AsyncExitStack() as stack:
+            lifeline = Lifeline(self.settings.lifeline)
+            stack.callback(lifeline.close)
+            self._undo_earlier()
+            ports = await self._serve(stack)
+            pulser = Pulser(lifeline.beat)
+            enforcer = Enforcer(self.driver, ProcessTable(self._cgroups), pulser, notice=self._notices.take)
+            self._view.on_pods = lambda pods: self._take_pods(enforcer, pods)
+            rounds = EnforcerThread(enforcer)
+            events = threading.Thread(target=self._wait_for_xids, args=(asyncio.get_running_loop(),), name="xids", daemon=True)
+            stack.callback(self._end, rounds, pulser, events)
+            for thread in (pulser, rounds, events):
+                thread.start()
+            on_ready(*ports)
+            async with asyncio.TaskGroup() as tasks:
+                informers = self._view.informers(self._client)
+                for informer in informers:
+                    tasks.create_task(informer.run())
+                tasks.create_task(self._rounds(enforcer))
+                tasks.create_task(self._probe(enforcer, informers[-1].synced))
+                tasks.create_task(self._notices.run())
+                tasks.create_task(self._beat())
+                tasks.create_task(self.reporter.run())
+
+    def _end(self, rounds: EnforcerThread, pulser: Pulser, events: threading.Thread) -> None:
+        self._ended.set()
+        rounds.end()
+        pulser.end()
+        self._limits.clear_all()
+        events.join(timeout=2)
+
+    def _undo_earlier(self) -> None:
+        """Thaw what an earlier agent left frozen, wherever it is."""
+        for path, version in list(self._cgroups.duty_directories()):
+            dissolve(path, version)
+
+    async def _serve(self, stack: AsyncExitStack) -> tuple[int, int]:
+        from tensorfusion_iac.agent.certificate import server_context  # heavy, and needed once
+
+        listen = self.settings.listen or self.settings.address
+        tls, pem = server_context(self.settings.node, self.settings.address)
+        app = server.history_app(self.history, server.Gatekeeper(self._client))
+        history = await stack.enter_async_context(server.served(app, listen, self.settings.history_port, tls))
+        metrics = await stack.enter_async_context(
+            server.served(server.metrics_app(self.metrics), listen, self.settings.metrics_port)
+        )
+        host = f"[{self.settings.address}]" if ":" in self.settings.address else self.settings.address
+        self._lease_annotations = {
+            objects.ENDPOINT: f"https://{host}:{history}{server.HISTORY_PATH}",
+            objects.CERTIFICATE: base64.b64encode(pem.encode()).decode(),
+        }
+        return metrics, history
+
+    def _take_pods(self, enforcer: Enforcer, pods: Mapping[str, NodePod]) -> None:
+        enforcer.pods = pods
+        self.history.forget(set(pods))
+
+    async def _rounds(self, enforcer: Enforcer) -> None:
+        """The slow rounds: half a second apart, or at once when something changed."""
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._soon.wait(), ROUND_S)
+            self._soon.clear()
+            pods = dict(enforcer.pods)
+            try:
+                await asyncio.to_thread(self._hold, pods)
+            except Exception:  # one strange answer must not end the care for all others
+                log.exception("a slow round failed")
+            self._tell(enforcer, pods)
+
+    def _hold(self, pods: Mapping[str, NodePod]) -> None:
+        """What may take long: files, the driver, the MPS daemon."""
+        self._limits.keep(pods)
+        self._mps.keep(pods)
+        for card in self.driver.cards():
+            with suppress(DriverError):
+                self._now.used_bytes[card.uuid] = self.driver.used_bytes(card.uuid)
+            if not card.can_partition:
+                continue
+            wanted = self._view.wanted.get(objects.gpu_name(card.uuid))
+            if wanted or (wanted is not None and card.partitioned):
+                self._now.partitioned[card.uuid] = partitions.follow(self.driver, card.uuid, wanted)
+        if not self._now.capabilities:
+            log.info("cgroups: %s; driver %s", describe_cgroups(self._cgroups), self.driver.version)
+        for card in self.driver.cards():
+            if card.uuid not in self._now.capabilities or self._now.capabilities[card.uuid].driver_version != self.driver.version:
+                self._now.capabilities[card.uuid] = card_capabilities(
+                    self.driver, card, self._cgroups, has_mps=self._mps.available
+                )
+        self._now.injection = injection(read_toolkit_config(self.settings.toolkit_config), self._view.node)
+
+    def _tell(self, enforcer: Enforcer, pods: Mapping[str, NodePod]) -> None:
+        """Metrics, history, and the objects."""
+        seen, cards = enforcer.seen, tuple(self.driver.cards())
+        self.history.add(seen.containers, time.time())
+        held = objects.Held(dict(self._limits.applied), seen.unreachable, self._mps.served)
+        uid = self._view.node_uid
+        enforced: dict[tuple[str, str], str] = {}
+        used_by = {card.uuid: self._used_by(card, seen.foreign) for card in cards}
+        for card in cards:
+            capabilities = self._now.capabilities.get(card.uuid)
+            if capabilities is None:
+                continue
+            status = objects.gpu_status(
+                card, self.settings.node, health=self._now.health.get(card.uuid, Health()), used_by=used_by[card.uuid],
+                capabilities=capabilities, partitioned=self._now.partitioned.get(card.uuid, Partitioned()),
+                pods=pods, held=held,
+            )  # fmt: skip
+            enforced |= {(row["uid"], card.uuid): row["enforcedBy"] for row in status["pods"]}
+            if uid:
+                self.reporter.want(GPUS, objects.gpu_metadata(card, self.settings.node, uid), status)
+        if uid:
+            status = objects.gpu_node_status(cards, used_by, self._now.injection, tensorfusion_iac.__version__)
+            self.reporter.want(GPU_NODES, objects.gpu_node_metadata(self.settings.node, uid), status)
+        self.metrics.snapshot = Snapshot(cards, dict(self._now.health), dict(self._now.used_bytes), pods, enforced, seen)
+
+    def _used_by(self, card: Card, foreign: frozenset[str]) -> str:
+        if plugin_cards(self._view.node) > 0:
+            return "nvidia-device-plugin"
+        return "foreign" if card.uuid in foreign else "tensor-fusion"
+
+    async def _probe(self, enforcer: Enforcer, gpus_known: asyncio.Event) -> None:
+        """Ask each card how it is, each five seconds; start the library anew while one is lost."""
+        with suppress(TimeoutError):  # what an earlier agent found counts, if the API server can tell it
+            await asyncio.wait_for(gpus_known.wait(), PROBE_S)
+        while True:
+            lost = False
+            for card in self.driver.cards():
+                probe = await asyncio.to_thread(self.driver.probe, card.uuid)
+                self._change_health(card.uuid, lambda health, probe=probe: after_probe(health, probe))  # type: ignore[misc]
+                lost = lost or probe.lost
+            enforcer.lost.clear()
+            if lost:
+                with suppress(DriverError):
+                    await asyncio.to_thread(self.driver.restart)
+            for _ in range(round(PROBE_S / ROUND_S)):
+                await asyncio.sleep(ROUND_S)
+                if enforcer.lost:
+                    break
+
+    def _hear_xid(self, uuid: str, xid: int) -> None:
+        log.warning("XID %d on %s", xid, uuid)
+        self._change_health(uuid, lambda health: after_xid(health, xid))
+
+    def _change_health(self, uuid: str, change: Callable[[Health], Health]) -> None:
+        before = self._now.health.get(uuid) or self._earlier(uuid)
+        after = self._now.health[uuid] = change(before)
+        if before.state is not after.state:
+            log.warning("%s is %s: %s", uuid, after.state.value, after.message or "clean")
+            self._soon.set()
+
+    def _earlier(self, uuid: str) -> Health:
+        """A card that an earlier agent had given up has to earn its trust anew."""
+        health, message = self._view.reported.get(uuid, ("", ""))
+        return Health(State.UNHEALTHY, message) if health in (State.UNHEALTHY, State.RECOVERING) else Health()
+
+    def _wait_for_xids(self, loop: asyncio.AbstractEventLoop) -> None:
+        """A thread: the driver's wait blocks."""
+        while not self._ended.is_set():
+            found = self.driver.wait_xid(0.5)
+            if found is not None:
+                with suppress(RuntimeError):  # the loop has ended
+                    loop.call_soon_threadsafe(self._hear_xid, *found)
+
+    async def _beat(self) -> None:
+        while True:
+            uid = self._view.node_uid
+            if not uid:
+                await asyncio.sleep(ROUND_S)
+                continue
+            body = objects.lease(self.settings.node, uid, datetime.now(UTC), self._lease_annotations)
+            try:
+                await self._client.apply(LEASES, body, objects.MANAGER)
+                await asyncio.sleep(objects.HEARTBEAT_S)
+            except KubeError as error:
+                log.warning("heartbeat: %s", error)
+                await asyncio.sleep(2.0)
