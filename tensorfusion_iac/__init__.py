@@ -5,14 +5,14 @@ The door is lazy: `tensorfusion_iac.api` costs neither pulumi's memory nor its s
 
 from __future__ import annotations
 
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from tensorfusion_iac._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from tensorfusion_iac import api as api
     from tensorfusion_iac.components import *  # noqa: F403
-
-__version__ = metadata.version("tensorfusion-iac")
 
 
 def __getattr__(name: str) -> Any:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-import tensorfusion_iac
+from tensorfusion_iac._version import __version__
 from tensorfusion_iac.agent import objects, partitions, server
 from tensorfusion_iac.agent.capabilities import (
     CardCapabilities,
@@ -239,7 +239,7 @@ class Agent:
             if uid:
                 self.reporter.want(GPUS, objects.gpu_metadata(card, self.settings.node, uid), status)
         if uid:
-            status = objects.gpu_node_status(cards, used_by, self._now.injection, tensorfusion_iac.__version__)
+            status = objects.gpu_node_status(cards, used_by, self._now.injection, __version__)
             self.reporter.want(GPU_NODES, objects.gpu_node_metadata(self.settings.node, uid), status)
         self.metrics.snapshot = Snapshot(cards, dict(self._now.health), dict(self._now.used_bytes), pods, enforced, seen)
 
