@@ -5,23 +5,21 @@ This reads one source only and knows nothing of profiles, pools or quotas; `reso
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 from tensorfusion_iac.api.fields import AMOUNTS, BY_KEY, Field
 from tensorfusion_iac.api.levels import Isolation
 from tensorfusion_iac.api.names import DEFAULT_POOL_ANNOTATION, ENABLED_LABEL, PREFIX, is_system_key
 from tensorfusion_iac.api.problem import Fault, Problem, quote
-from tensorfusion_iac.api.quantity import format_bytes, format_decimal
+from tensorfusion_iac.api.quantity import format_decimal
 
-_CUT = len(PREFIX)
+_BY_FULL_KEY = {PREFIX + key: row for key, row in BY_KEY.items()}
 _MAX_NAME = 63  # characters of a key after its prefix, in Kubernetes; a longer one is like no name of ours
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(NamedTuple):
     """What the annotations say: values by short key, the problems, and the warnings (which refuse nothing).
 
     `forged` lists full keys that only the system may write; they are warned of, and never among the values.
@@ -45,31 +43,34 @@ def parse_annotations(annotations: Mapping[str, object]) -> Parsed:
     """
     values: dict[str, Any] = {}
     problems: list[Problem] = []
-    warnings: list[Problem] = []
+    unknown: list[str] = []
     for key, text in annotations.items():
-        if type(key) is not str or not key.startswith(PREFIX):
-            continue
-        row = BY_KEY.get(key[_CUT:])
-        if row is None:
-            warnings.append(_unknown(key))
-            continue
-        try:
-            values[row.key] = read_value(row, text)
-        except Fault as fault:
-            problems.append(fault.at(row.key))
+        row = _BY_FULL_KEY.get(key)
+        if row is not None:
+            try:
+                values[row.key] = read_value(row, text)
+            except Fault as fault:
+                problems.append(fault.at(row.key))
+        elif isinstance(key, str) and key.startswith(PREFIX):
+            unknown.append(key)
     problems += one_source_problems(values)
-    forged = tuple(warning.field for warning in warnings if is_system_key(warning.field))
-    return Parsed(values, tuple(problems), tuple(warnings), forged)
+    if not unknown:
+        return Parsed(values, tuple(problems))
+    forged = tuple(key for key in unknown if is_system_key(key))
+    return Parsed(values, tuple(problems), tuple(_unknown(key) for key in unknown), forged)
 
 
 def read_value(row: Field, text: object) -> Any:
     """The typed value of one annotation. Raises Fault, for what is no text or blank too."""
-    if type(text) is not str:
+    if not isinstance(text, str):
         kind = {bool: "a boolean", int: "a number", float: "a number", type(None): "null"}.get(type(text), "not text")
         raise Fault(f"{quote(text)} ({kind})", "text, in quotes", "{found}: Kubernetes annotations are {accepted}")
-    if not text or text.isspace():
-        raise Fault(quote(text), row.takes, "{found} is empty; it takes {accepted}; or leave it out")
-    return row.parse(text)
+    try:
+        return row.parse(text)
+    except Fault:
+        if text and not text.isspace():
+            raise
+    raise Fault(quote(text), row.takes, "{found} is empty; it takes {accepted}; or leave it out")
 
 
 def write_annotations(values: Mapping[str, Any]) -> dict[str, str]:
@@ -79,14 +80,11 @@ def write_annotations(values: Mapping[str, Any]) -> dict[str, str]:
 
 def one_source_problems(values: Mapping[str, Any]) -> list[Problem]:
     """What cannot stand together in one source, be it the annotations or a profile (same short keys)."""
-    return [
-        *_two_units(values),
-        *_limits_below_requests(values),
-        *_amounts_of_a_dedicated_card(values),
-        *_counts_that_differ(values),
-        *_a_template_without_partitions(values),
-        *_a_gang_of_one(values),
-    ]
+    found = []
+    for key, check in _CHECKS:
+        if key in values and (problem := check(values)) is not None:
+            found.append(problem)
+    return found
 
 
 def below_request(what: str, limit: str, request: str) -> Problem:
@@ -114,51 +112,80 @@ def _unknown(key: str) -> Problem:
         return Problem(key, "an annotation", f'the label {ENABLED_LABEL}: "true"', "{found} turns nothing on; use {accepted}")
     if key == DEFAULT_POOL_ANNOTATION:
         return Problem(key, "on a pod", "on a GPUPool", "{found} says nothing; it belongs {accepted}")
-    name = key[_CUT:].casefold()
+    name = key.removeprefix(PREFIX).casefold()
     close = get_close_matches(name, BY_KEY, n=1) if len(name) <= _MAX_NAME else []
     accepted = f"did you mean {PREFIX}{close[0]}?" if close else "see the list of annotations"
     return Problem(key, "unknown annotation", accepted, "{found}, ignored; {accepted}")
 
 
-def _two_units(values: Mapping[str, Any]) -> Iterator[Problem]:
-    for side in ("request", "limit"):
-        percent = values.get(f"compute-percent-{side}")
-        if percent is not None and f"tflops-{side}" in values:
-            message = f"{{found}} stands beside {{tflops-{side}}}; give {{accepted}}"
-            yield Problem(f"compute-percent-{side}", format_decimal(percent), "one of the two", message)
+def _two_units(side: str) -> Callable[[Mapping[str, Any]], Problem | None]:
+    tflops, percent = f"tflops-{side}", f"compute-percent-{side}"
+
+    def check(values: Mapping[str, Any]) -> Problem | None:
+        if tflops not in values:
+            return None
+        message = f"{{found}} stands beside {{{tflops}}}; give {{accepted}}"
+        return Problem(percent, format_decimal(values[percent]), "one of the two", message)
+
+    return check
 
 
-def _limits_below_requests(values: Mapping[str, Any]) -> Iterator[Problem]:
-    for what, show in (("tflops", format_decimal), ("vram", format_bytes), ("compute-percent", format_decimal)):
-        request, limit = values.get(f"{what}-request"), values.get(f"{what}-limit")
-        if request is not None and limit is not None and limit < request:
-            yield below_request(what, show(limit), show(request))
+def _limit_below_request(what: str) -> Callable[[Mapping[str, Any]], Problem | None]:
+    request_key, limit_key = f"{what}-request", f"{what}-limit"
+    show = BY_KEY[limit_key].write
+
+    def check(values: Mapping[str, Any]) -> Problem | None:
+        request, limit = values.get(request_key), values[limit_key]
+        return below_request(what, show(limit), show(request)) if request is not None and limit < request else None
+
+    return check
 
 
-def _amounts_of_a_dedicated_card(values: Mapping[str, Any]) -> Iterator[Problem]:
+def _amounts_of_a_dedicated_card(values: Mapping[str, Any]) -> Problem | None:
     amounts = [f"{{{key}}}" for key in AMOUNTS if key in values]
-    if values.get("dedicated-gpu") and amounts:
-        message = f"{{found}} stands beside {', '.join(amounts)}; give {{accepted}}, not both"
-        yield Problem("dedicated-gpu", "true", "amounts or a dedicated card", message)
+    if not values["dedicated-gpu"] or not amounts:
+        return None
+    message = f"{{found}} stands beside {', '.join(amounts)}; give {{accepted}}, not both"
+    return Problem("dedicated-gpu", "true", "amounts or a dedicated card", message)
 
 
-def _counts_that_differ(values: Mapping[str, Any]) -> Iterator[Problem]:
-    count, split, indices = values.get("gpu-count"), values.get("container-gpu-count"), values.get("gpu-indices")
-    total = None if split is None else sum(split.values())
-    if count is not None and total is not None and total != count:
-        message = "{found} is not the sum of {container-gpu-count}, {accepted}; leave one of the two out"
-        yield Problem("gpu-count", str(count), str(total), message)
-    wanted = count if count is not None else total
-    if indices is not None and wanted is not None and len(indices) < wanted:
-        yield too_few_indices(len(indices), wanted)
+def _counts_that_differ(values: Mapping[str, Any]) -> Problem | None:
+    count, total = values.get("gpu-count"), sum(values["container-gpu-count"].values())
+    if count is None or count == total:
+        return None
+    message = "{found} is not the sum of {container-gpu-count}, {accepted}; leave one of the two out"
+    return Problem("gpu-count", str(count), str(total), message)
 
 
-def _a_template_without_partitions(values: Mapping[str, Any]) -> Iterator[Problem]:
-    template, isolation = values.get("partition-template"), values.get("isolation")
-    if template is not None and isolation is not None and isolation is not Isolation.PARTITIONED:
-        yield template_needs_partitions(template, isolation)
+def _fewer_indices_than_gpus(values: Mapping[str, Any]) -> Problem | None:
+    have = len(values["gpu-indices"])
+    count = values.get("gpu-count") or sum(values.get("container-gpu-count", {}).values())
+    return too_few_indices(have, count) if have < count else None
 
 
-def _a_gang_of_one(values: Mapping[str, Any]) -> Iterator[Problem]:
-    if values.get("gang-min-members") == 1:  # an annotation's reader has refused it; a profile's field is a plain number
-        yield Problem("gang-min-members", "1", "0, or a whole number from 2")
+def _a_template_without_partitions(values: Mapping[str, Any]) -> Problem | None:
+    isolation = values.get("isolation")
+    if isolation is None or isolation is Isolation.PARTITIONED:
+        return None
+    return template_needs_partitions(values["partition-template"], isolation)
+
+
+def _a_gang_of_one(values: Mapping[str, Any]) -> Problem | None:
+    # An annotation's reader has refused it already; in a profile the field is a plain number.
+    one = values["gang-min-members"] == 1
+    return Problem("gang-min-members", "1", "0, or a whole number from 2") if one else None
+
+
+_CHECKS: tuple[tuple[str, Callable[[Mapping[str, Any]], Problem | None]], ...] = (
+    ("compute-percent-request", _two_units("request")),
+    ("compute-percent-limit", _two_units("limit")),
+    ("tflops-limit", _limit_below_request("tflops")),
+    ("vram-limit", _limit_below_request("vram")),
+    ("compute-percent-limit", _limit_below_request("compute-percent")),
+    ("dedicated-gpu", _amounts_of_a_dedicated_card),
+    ("container-gpu-count", _counts_that_differ),
+    ("gpu-indices", _fewer_indices_than_gpus),
+    ("partition-template", _a_template_without_partitions),
+    ("gang-min-members", _a_gang_of_one),
+)
+"""A check is made only where its key has a value."""

@@ -6,7 +6,6 @@ request is the limit, a missing memory limit is the memory request, and a missin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tensorfusion_iac.api.fields import AMOUNTS, BY_KEY
@@ -17,8 +16,7 @@ from tensorfusion_iac.api.quantity import MIN_BARE_VRAM_BYTES
 from tensorfusion_iac.api.worker import Compute, Source, Unit
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """Amounts per GPU. `vram_*` in bytes. None: not bounded (limit), or not asked for (request)."""
 
     compute_request: Compute | None = None
@@ -33,28 +31,21 @@ class Asked:
         return self.vram_request is None and (self.compute_request is None or self.compute_request.value == 0)
 
 
-class _Given(NamedTuple):
-    """An amount and the annotation that means it: `key` without its side, such as `vram`."""
+_Given = tuple[str, Any]
+"""An amount, behind the annotation that means it."""
 
-    what: str
-    side: str
-    value: Any
-
-    @property
-    def key(self) -> str:
-        return f"{self.what}-{self.side}"
-
-    @property
-    def text(self) -> str:
-        return BY_KEY[self.key].write(self.value)
+_COMPUTE = (("tflops-request", "compute-percent-request"), ("tflops-limit", "compute-percent-limit"))
+_VRAM = (("vram-request",), ("vram-limit",))
+_REQUEST_OF = {limit: request for kind in (_COMPUTE, _VRAM) for request, limit in zip(*kind, strict=True)}
+_UNIT_OF = {key: unit for keys in _COMPUTE for key, unit in zip(keys, (Unit.TFLOPS, Unit.PERCENT), strict=True)}
 
 
 def ask(merge: Merge, isolation: Isolation, template: str | None) -> Asked:
     """The amounts by precedence; notes what contradicts itself, and a pod that asks for nothing and may not."""
     if _takes_whole_cards(merge):
         return Asked(dedicated=True)
-    compute_request, compute_limit = _pair(merge, "tflops", "compute-percent")
-    vram_request, vram_limit = _pair(merge, "vram")
+    compute_request, compute_limit = _pair(merge, *_COMPUTE)
+    vram_request, vram_limit = _pair(merge, *_VRAM)
     if vram_limit is None and vram_request is not None:  # memory cannot be taken back
         vram_limit = vram_request
         merge.sources["vram-limit"] = Source.DERIVED
@@ -85,42 +76,35 @@ def _takes_whole_cards(merge: Merge) -> bool:
     return True
 
 
-def _pair(merge: Merge, *kinds: str) -> tuple[_Given | None, _Given | None]:
+def _pair(merge: Merge, request_keys: tuple[str, ...], limit_keys: tuple[str, ...]) -> tuple[_Given | None, _Given | None]:
     """Request and limit of compute or memory; a missing request is the limit."""
-    request, limit = _first(merge, "request", kinds), _first(merge, "limit", kinds)
+    request, limit = merge.pick_first(request_keys), merge.pick_first(limit_keys)
     if request is None and limit is not None:
-        request = _Given(limit.what, "request", limit.value)
-        merge.sources[request.key] = Source.DERIVED
+        request = (_REQUEST_OF[limit[0]], limit[1])
+        merge.sources[request[0]] = Source.DERIVED
     elif request is not None and limit is not None:
         _judge_limit(merge, request, limit)
     return request, limit
 
 
-def _first(merge: Merge, side: str, kinds: tuple[str, ...]) -> _Given | None:
-    for source, layer in merge.layers:
-        for what in kinds:
-            key = f"{what}-{side}"
-            if key in layer:
-                merge.sources[key] = source
-                return _Given(what, side, layer[key])
-    return None
-
-
 def _judge_limit(merge: Merge, request: _Given, limit: _Given) -> None:
     """A limit below its request. In two units, that is judged per card; of annotations and profiles, it has been said."""
-    if request.what != limit.what or limit.value >= request.value:
+    key, wanted = request
+    limit_key, most = limit
+    if key != _REQUEST_OF[limit_key] or most >= wanted:
         return
-    request_from, limit_from = merge.sources[request.key], merge.sources[limit.key]
+    request_from, limit_from = merge.sources[key], merge.sources[limit_key]
     if request_from is limit_from and request_from is not Source.QUOTA:
         return
-    asked_at = f"{{{request.key}}}" if request_from is Source.ANNOTATION else literal(merge.where(request.key))
-    message = f"{{found}} is below {asked_at} {request.text}; give {{{limit.key}}} {{accepted}}"
-    merge.refuse(limit.key, limit.text, f"of at least {request.text}", message, request.key)
+    show = BY_KEY[key].write
+    asked_at = f"{{{key}}}" if request_from is Source.ANNOTATION else literal(merge.where(key))
+    message = f"{{found}} is below {asked_at} {show(wanted)}; give {{{limit_key}}} {{accepted}}"
+    merge.refuse(limit_key, show(most), f"of at least {show(wanted)}", message, key)
 
 
 def _compute(given: _Given | None) -> Compute | None:
-    return None if given is None else Compute(Unit.TFLOPS if given.what == "tflops" else Unit.PERCENT, given.value)
+    return None if given is None else Compute(_UNIT_OF[given[0]], given[1])
 
 
 def _bytes(given: _Given | None) -> int | None:
-    return None if given is None else given.value
+    return None if given is None else given[1]

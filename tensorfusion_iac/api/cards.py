@@ -5,10 +5,10 @@ What no catalogued card can give is warned of and not refused: a cluster may hav
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tensorfusion_iac.api.annotations import template_needs_partitions, too_few_indices
-from tensorfusion_iac.api.catalogue import find, mig_template, nearest
+from tensorfusion_iac.api.catalogue import GpuModel, find, mig_template, nearest
 from tensorfusion_iac.api.levels import Isolation
 from tensorfusion_iac.api.merge import Merge
 from tensorfusion_iac.api.problem import quote
@@ -18,22 +18,24 @@ from tensorfusion_iac.api.vendors import Vendor
 from tensorfusion_iac.api.worker import Source
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
-    """The kind of card that a worker asks for."""
+class Card(NamedTuple):
+    """The kind of card that a worker asks for; `known` are the catalogue's models of that name."""
 
     vendor: Vendor
     model: str | None
     isolation: Isolation
     template: str | None
+    known: tuple[GpuModel, ...]
 
 
 def choose_card(merge: Merge) -> Card:
     """Vendor, model, isolation and MIG profile, by precedence."""
     isolation: Isolation = merge.pick("isolation", Isolation.SOFT)
-    card = Card(merge.pick("vendor", Vendor.NVIDIA), merge.pick("gpu-model"), isolation, _template(merge, isolation))
-    if card.model is not None:
-        _warn_of_model(merge, card, card.model)
+    vendor: Vendor = merge.pick("vendor", Vendor.NVIDIA)
+    model: str | None = merge.pick("gpu-model")
+    card = Card(vendor, model, isolation, _template(merge, isolation), () if model is None else find(model))
+    if model is not None:
+        _warn_of_model(merge, card, model)
     return card
 
 
@@ -50,14 +52,14 @@ def choose_count(merge: Merge, injected: tuple[str, ...]) -> tuple[int, tuple[in
     return count, indices
 
 
-def warn_of_size(merge: Merge, model: str | None, vram_request_bytes: int | None) -> None:
+def warn_of_size(merge: Merge, card: Card, vram_request_bytes: int) -> None:
     """Warn of a memory request that no card of the model can hold."""
-    cards = find(model) if model is not None else ()
-    largest_bytes = max((card.nominal_vram_bytes for card in cards), default=None)
-    if vram_request_bytes is not None and largest_bytes is not None and vram_request_bytes > largest_bytes:
-        message = f"{{found}} fits no {model}, which has {{accepted}}; the pod waits"
-        found, accepted = format_bytes(vram_request_bytes), format_bytes(largest_bytes)
-        merge.warn("vram-request", found, accepted, message, "vram-limit", "gpu-model")
+    for model in card.known:
+        if vram_request_bytes <= model.nominal_vram_bytes:
+            return
+    largest = format_bytes(max(model.nominal_vram_bytes for model in card.known))
+    message = f"{{found}} fits no {card.model}, which has {{accepted}}; the pod waits"
+    merge.warn("vram-request", format_bytes(vram_request_bytes), largest, message, "vram-limit", "gpu-model")
 
 
 def _of_one_source(merge: Merge, count_from: Source, split_says: bool) -> bool:
@@ -100,22 +102,25 @@ def _template(merge: Merge, isolation: Isolation) -> str | None:
 
 
 def _warn_of_model(merge: Merge, card: Card, model: str) -> None:
-    known = find(model)
-    if not known:
+    if not card.known:
         close = nearest(model)
         hint = f"did you mean {close}?" if close else "`tensorfusion models` lists what is"
         message = "{found} is not in the catalogue; the pod waits until a node has it; {accepted}"
         merge.warn("gpu-model", quote(model), hint, message)
         return
-    if all(each.vendor is not card.vendor for each in known):
-        makers = ", ".join(dict.fromkeys(each.vendor.value for each in known))
-        message = f"{{found}} is made by {makers}, and {{vendor}} is {card.vendor.value}; the pod waits; give {{accepted}}"
-        merge.warn("gpu-model", quote(model), f"vendor {makers}", message, "vendor")
-    if card.isolation is not Isolation.PARTITIONED:
-        return
-    if all(each.mig is None for each in known):
-        message = f"no {model} can be {{found}}; the pod waits; give {{accepted}}"
+    makers = [each.vendor for each in card.known]
+    if card.vendor not in makers:
+        named = ", ".join(sorted(set(makers)))
+        message = f"{{found}} is made by {named}, and {{vendor}} is {card.vendor.value}; the pod waits; give {{accepted}}"
+        merge.warn("gpu-model", quote(model), f"vendor {named}", message, "vendor")
+    if card.isolation is Isolation.PARTITIONED:
+        _warn_of_partition(merge, card)
+
+
+def _warn_of_partition(merge: Merge, card: Card) -> None:
+    if all(model.mig is None for model in card.known):
+        message = f"no {card.model} can be {{found}}; the pod waits; give {{accepted}}"
         merge.warn("isolation", "partitioned", "another isolation or model", message, "gpu-model")
-    elif card.template is not None and not any(mig_template(each, card.template) for each in known):
-        message = f"no {model} has {{found}}; the pod waits; give {{accepted}}"
+    elif card.template is not None and not any(mig_template(model, card.template) for model in card.known):
+        message = f"no {card.model} has {{found}}; the pod waits; give {{accepted}}"
         merge.warn("partition-template", quote(card.template), "another profile or model", message, "gpu-model")

@@ -16,7 +16,7 @@ def inject(merge: Merge) -> tuple[str, ...]:
 
     Empty, with a problem, if that cannot be told.
     """
-    every, apps = merge.pod.names(*Role), merge.pod.names(Role.APP)
+    every, apps = merge.pod.names(), merge.pod.names(Role.APP)
     named: tuple[str, ...] | None = merge.annotated.get("inject-container")
     split: Mapping[str, int] | None = merge.annotated.get("container-gpu-count")
     merge.sources["inject-container"] = Source.DERIVED if named is None else Source.ANNOTATION
@@ -25,11 +25,10 @@ def inject(merge: Merge) -> tuple[str, ...]:
             merge.problems.append(Problem("spec.containers", "no container", "at least one", "{found}; give {accepted}"))
         return ()
     if named is not None:
-        missing = [name for name in named if name not in every]
-        if missing:
-            found = ", ".join(quote(name) for name in missing)
+        if not set(named).issubset(every):
+            found = ", ".join(quote(name) for name in named if name not in every)
             _refuse_unknown(merge, "inject-container", found, every)
-        return tuple(name for name in every if name in named)
+        return tuple([name for name in every if name in named])
     if split is not None:
         return tuple(name for name in every if split.get(name, 0) > 0)
     if len(apps) > 1:
@@ -57,7 +56,7 @@ def split_gpus(merge: Merge, injected: tuple[str, ...], mode: Mode) -> Mapping[s
 def _judge_names(merge: Merge, split: Mapping[str, int], able: tuple[str, ...]) -> None:
     named = merge.annotated.get("inject-container")
     plain = [quote(name) for name in split if name in merge.pod.names(Role.INIT)]
-    unknown = [quote(name) for name in split if name not in merge.pod.names(*Role)]
+    unknown = [quote(name) for name in split if name not in merge.pod.names()]
     outside = [quote(name) for name in split if named is not None and split[name] > 0 and name in able and name not in named]
     if plain:
         message = "{found}: an init container sees all GPUs of the worker; name {accepted}"

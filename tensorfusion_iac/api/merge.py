@@ -6,7 +6,7 @@ exist and not be at hand; `unknown_fields` tells what it might have said, so tha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -30,6 +30,10 @@ POOL_FIELDS: Final[Mapping[str, str]] = {
     "isolation": "spec.nodeManagerConfig.defaultIsolationMode",
 }
 """Short keys of what a GPUPool can give, and where it does."""
+
+_RANK: Final[Mapping[Source, int]] = {
+    source: rank for rank, source in enumerate((Source.ANNOTATION, Source.PROFILE, Source.QUOTA, Source.POOL))
+}
 
 _SAME: Final[Mapping[str, tuple[str, str]]] = {
     key: (f"tflops-{side}", f"compute-percent-{side}")
@@ -71,26 +75,41 @@ class Merge:
     broken: frozenset[str]
     profile: WorkloadProfile | NotJudged | None
     quota: GPUResourceQuota | NotJudged | None
+    problems: list[Problem]
+    warnings: list[Problem]
     pool: GPUPool | NotJudged = UNJUDGED
-    layers: list[tuple[Source, Mapping[str, Any]]] = field(default_factory=list)
     sources: dict[str, Source] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-    warnings: list[Problem] = field(default_factory=list)
+    _offered: dict[str, tuple[Any, Source]] = field(default_factory=dict)
+
+    def offer(self, source: Source, layer: Mapping[str, Any]) -> None:
+        """Take the values of a further source, below all that were taken before."""
+        offered = self._offered
+        for key, value in layer.items():
+            if key not in offered:
+                offered[key] = (value, source)
 
     def pick(self, key: str, default: Any = None) -> Any:
         """The value of `key` by precedence; its source is noted."""
-        for source, layer in self.layers:
-            if key in layer:
-                self.sources[key] = source
-                return layer[key]
+        offered = self._offered.get(key)
+        if offered is not None:
+            self.sources[key] = offered[1]
+            return offered[0]
         if default is not None:
             self.sources[key] = Source.DEFAULT
         return default
 
+    def pick_first(self, keys: Sequence[str]) -> tuple[str, Any] | None:
+        """Of keys that mean the same, the one that the highest source gives (of one source, the first), and its value."""
+        offered, found = self._offered, None
+        for key in keys:
+            if key in offered and (found is None or _RANK[offered[key][1]] < _RANK[offered[found][1]]):
+                found = key
+        return None if found is None else (found, self.pick(found))
+
     def use_pool(self, pool: GPUPool) -> None:
         """Take the defaults of the pool that was chosen."""
         self.pool = pool
-        self.layers.append((Source.POOL, pool.layer()))
+        self.offer(Source.POOL, pool.layer())
 
     def refuse(self, key: str, found: str, accepted: str, message: str, *needs: str) -> None:
         """Note a problem of the value of `key`, wherever that came from; `needs` are other fields that it rests on."""
@@ -105,14 +124,18 @@ class Merge:
         source = source or self.sources.get(key)
         row = BY_KEY.get(key)
         path = (row and row.profile) or key
-        if source is Source.PROFILE and isinstance(self.profile, WorkloadProfile):
+        if source is Source.PROFILE and self.profile is not UNJUDGED and self.profile is not None:
             return f"WorkloadProfile {self.profile.metadata.name} spec.{path}"
-        if source is Source.QUOTA and isinstance(self.quota, GPUResourceQuota):
+        if source is Source.QUOTA and self.quota is not UNJUDGED and self.quota is not None:
             inside = path.replace("resources.requests", "defaultRequests").replace("resources.limits", "defaultLimits")
             return f"GPUResourceQuota {self.quota.metadata.name} spec.single.{inside}"
-        if source is Source.POOL and isinstance(self.pool, GPUPool):
+        if source is Source.POOL and self.pool is not UNJUDGED:
             return f"GPUPool {self.pool.metadata.name} {POOL_FIELDS[key]}"
         return key
+
+    def may_change(self, key: str) -> bool:
+        """Whether a broken annotation, or a profile not at hand, may give `key` another value."""
+        return key in self.broken or (self.profile is UNJUDGED and key in PROFILE_FIELDS and not self._annotated(key))
 
     def unknown_fields(self) -> set[str]:
         """Short keys of the fields that a broken annotation, or a source not at hand, may give another value."""
@@ -125,6 +148,13 @@ class Merge:
         if self.pool is UNJUDGED:
             unknown |= POOL_FIELDS.keys() - above
         return unknown
+
+    def certain(self) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
+        """The problems and the warnings that hold whatever is unknown."""
+        if not self.problems and not self.warnings:
+            return (), ()
+        unknown = self.unknown_fields()
+        return set_aside(self.problems, unknown), set_aside(self.warnings, unknown)
 
     def _problem(self, key: str, found: str, accepted: str, message: str, needs: Iterable[str]) -> Problem:
         lacking: dict[str, None] = {}  # in order, each once
@@ -145,23 +175,21 @@ def begin(
 ) -> Merge:
     """Put the sources of one pod in order; see `resolve` for the arguments. The pool comes later: it is one of the fields."""
     name: str | None = parsed.values.get("workload-profile")
-    broken = frozenset(problem.field for problem in parsed.problems if problem.field not in parsed.values)
-    seen = profile if name is not None else (UNJUDGED if "workload-profile" in broken else None)
-    merge = Merge(pod, parsed.values, broken, UNJUDGED if name is not None and profile is None else seen, quota)
-    merge.problems += [*pod.problems, *parsed.problems]
-    merge.warnings += parsed.warnings
-    merge.layers.append((Source.ANNOTATION, parsed.values))
-    if name is not None:
-        merge.sources["workload-profile"] = Source.ANNOTATION
-        if profile is None:
-            message = "{found} does not exist in the pod's namespace; {accepted}"
-            merge.refuse("workload-profile", quote(name), "create it there, or name another WorkloadProfile", message)
-    if isinstance(merge.profile, WorkloadProfile):
-        layer = merge.profile.spec.layer()
-        merge.layers.append((Source.PROFILE, layer))
-        merge.problems += [
-            problem.renamed(lambda key: merge.where(key, Source.PROFILE)) for problem in one_source_problems(layer)
-        ]
-    if isinstance(quota, GPUResourceQuota):
-        merge.layers.append((Source.QUOTA, quota.layer()))
+    broken = frozenset([problem.field for problem in parsed.problems if problem.field not in parsed.values])
+    named = name is not None or "workload-profile" in broken
+    missing = name is not None and profile is None
+    read = (profile if profile is not None and name is not None else UNJUDGED) if named else None
+    merge = Merge(pod, parsed.values, broken, read, quota, [*pod.problems, *parsed.problems], list(parsed.warnings))
+    merge.offer(Source.ANNOTATION, parsed.values)
+    merge.pick("workload-profile")
+    if missing:
+        message = "{found} does not exist in the pod's namespace; {accepted}"
+        merge.refuse("workload-profile", quote(name), "create it there, or name another WorkloadProfile", message)
+    if read is not UNJUDGED and read is not None:
+        layer = read.spec.layer()
+        merge.offer(Source.PROFILE, layer)
+        for problem in one_source_problems(layer):
+            merge.problems.append(problem.renamed(lambda key: merge.where(key, Source.PROFILE)))
+    if quota is not UNJUDGED and quota is not None:
+        merge.offer(Source.QUOTA, quota.layer())
     return merge

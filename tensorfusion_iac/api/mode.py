@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from tensorfusion_iac.api.context import UNJUDGED
 from tensorfusion_iac.api.levels import Mode
 from tensorfusion_iac.api.merge import Merge
 from tensorfusion_iac.api.problem import literal
-from tensorfusion_iac.api.resources.gpupool import ClientComponent, ComponentConfig, GPUPool, WorkerComponent
+from tensorfusion_iac.api.resources.gpupool import ClientComponent, ComponentConfig, WorkerComponent
 
 
 def choose_mode(merge: Merge) -> Mode:
@@ -25,7 +26,7 @@ def choose_mode(merge: Merge) -> Mode:
 
 
 def _need_images(merge: Merge, key: str, what: str, instead: str) -> None:
-    if not isinstance(merge.pool, GPUPool):
+    if merge.pool is UNJUDGED:
         return
     parts = merge.pool.spec.component_config or ComponentConfig()
     images = {

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from tensorfusion_iac.api.names import ENABLED_LABEL
 from tensorfusion_iac.api.problem import Fault, Problem, quote
@@ -17,6 +16,7 @@ from tensorfusion_iac.api.quantity import from_number, parse_quantity
 
 NATIVE_GPU = "nvidia.com/gpu"
 _EMPTY: Mapping[str, Any] = {}
+_OBJECT = (dict, Mapping)  # what JSON gives comes first: asking an abstract class takes long
 
 
 class Role(StrEnum):
@@ -27,17 +27,30 @@ class Role(StrEnum):
     INIT = "init container"
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
-    """A container's name, role, and how many whole GPUs it asks for natively."""
+class Container(NamedTuple):
+    """A container's name, role, and its `resources` as they stand in the pod."""
 
     name: str
     role: Role
-    native_gpus: int
+    resources: object
+
+    @property
+    def native_gpus(self) -> int:
+        """How many whole GPUs it asks for natively; 0 if that cannot be read."""
+        for side in ("limits", "requests"):
+            amounts = self.resources.get(side) if isinstance(self.resources, _OBJECT) else None
+            value = amounts.get(NATIVE_GPU) if isinstance(amounts, _OBJECT) else None
+            if isinstance(value, (str, int)):
+                try:
+                    count = int(parse_quantity(from_number(value)))
+                except Fault:
+                    continue  # the API server refuses it; it is not for us to count
+                if count > 0:
+                    return count
+        return 0
 
 
-@dataclass(frozen=True, slots=True)
-class Pod:
+class Pod(NamedTuple):
     """What decisions read of a pod. `containers` are native sidecars and init containers, then containers, in pod order.
 
     `enabled` is the label's value, None if there is none. `illegible` are the problems that leave unknown whether the pod
@@ -53,14 +66,14 @@ class Pod:
     illegible: tuple[Problem, ...] = ()
 
     def names(self, *roles: Role) -> tuple[str, ...]:
-        """Names of the containers with one of the roles, in order."""
-        return tuple([container.name for container in self.containers if container.role in roles])
+        """Names of the containers with one of the roles, in order; of all, if none is given."""
+        return tuple([container.name for container in self.containers if not roles or container.role in roles])
 
     def native_gpus(self, injected: Collection[str]) -> int:
         """Whole GPUs that the injected containers ask for natively: the most of any init container, or the sum of the
         sidecars and containers, whichever is more (SPEC §7).
         """
-        ours = [container for container in self.containers if container.native_gpus and container.name in injected]
+        ours = [container for container in self.containers if container.name in injected]
         together = sum(container.native_gpus for container in ours if container.role is not Role.INIT)
         return max([together, *(container.native_gpus for container in ours if container.role is Role.INIT)])
 
@@ -75,10 +88,8 @@ def read_pod(raw: object) -> Pod:
     illegible = tuple(problems)
     annotations = _mapping(metadata.get("annotations"), "metadata.annotations", problems)
     spec = _mapping(pod.get("spec"), "spec", problems)
-    containers = [
-        *_containers(spec.get("initContainers"), "spec.initContainers", problems),
-        *_containers(spec.get("containers"), "spec.containers", problems),
-    ]
+    containers = _containers(spec.get("initContainers"), "spec.initContainers", problems)
+    containers += _containers(spec.get("containers"), "spec.containers", problems)
     if len(containers) > 1:
         problems += _same_names(containers)
     priority_class = spec.get("priorityClassName")
@@ -110,28 +121,29 @@ def _pod_name(metadata: Mapping[str, Any]) -> str:
 
 
 def _mapping(value: object, where: str, problems: list[Problem]) -> Mapping[str, Any]:
-    if isinstance(value, Mapping):
+    if isinstance(value, _OBJECT):
         return value
     if value is not None:
         problems.append(Problem(where, quote(value), "an object"))
     return _EMPTY
 
 
-def _containers(value: object, where: str, problems: list[Problem]) -> Iterator[Container]:
-    if value is None:
-        return
+def _containers(value: object, where: str, problems: list[Problem]) -> list[Container]:
+    found: list[Container] = []
     if not isinstance(value, (list, tuple)):
-        problems.append(Problem(where, quote(value), "a list of containers"))
-        return
+        if value is not None:
+            problems.append(Problem(where, quote(value), "a list of containers"))
+        return found
     for index, item in enumerate(value):
-        name = item.get("name") if isinstance(item, Mapping) else None
+        name = item.get("name") if isinstance(item, _OBJECT) else None
         if not isinstance(name, str) or not name:
             problems.append(Problem(f"{where}[{index}]", quote(item), "a container with a name"))
             continue
         role = Role.APP
         if where == "spec.initContainers":
             role = Role.SIDECAR if item.get("restartPolicy") == "Always" else Role.INIT
-        yield Container(name, role, _native_gpus(item.get("resources")))
+        found.append(Container(name, role, item.get("resources")))
+    return found
 
 
 def _same_names(containers: list[Container]) -> Iterator[Problem]:
@@ -139,19 +151,3 @@ def _same_names(containers: list[Container]) -> Iterator[Problem]:
         if times > 1:
             message = "{found} is the name of {accepted}"
             yield Problem("spec.containers", quote(name), f"{times} containers; give each its own", message)
-
-
-def _native_gpus(resources: object) -> int:
-    if not isinstance(resources, Mapping):
-        return 0
-    for side in ("limits", "requests"):
-        amounts = resources.get(side)
-        value = amounts.get(NATIVE_GPU) if isinstance(amounts, Mapping) else None
-        if isinstance(value, (str, int)):
-            try:
-                count = int(parse_quantity(from_number(value)))
-            except Fault:
-                continue  # the API server refuses it; it is not for us to count
-            if count > 0:
-                return count
-    return 0

@@ -15,7 +15,7 @@ from tensorfusion_iac.api.worker import Source
 def take_pool(merge: Merge, namespace: Namespace | None, pools: Mapping[str, GPUPool] | NotJudged) -> str | None:
     """The name of the pod's pool, whose defaults are taken from here on; None if that cannot be told."""
     named: str | None = merge.pick("gpupool")
-    if pools is UNJUDGED or "gpupool" in merge.unknown_fields():
+    if pools is UNJUDGED or merge.may_change("gpupool"):
         return named
     try:
         pool = choose_pool(named, pools)

@@ -6,6 +6,7 @@ and what Kubernetes' own parser would accept but no amount can be (a sign, an ex
 
 from __future__ import annotations
 
+import math
 import re
 from decimal import ROUND_CEILING, Context, Decimal
 from functools import lru_cache
@@ -20,11 +21,11 @@ MAX_VRAM_BYTES = 10 * 2**40
 MIN_BARE_VRAM_BYTES = 2**20
 
 _SCALE = {
-    "": Decimal(1),
     "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"),
     **{suffix: Decimal(1000**power) for power, suffix in enumerate(("k", "M", "G", "T", "P", "E"), 1)},
     **{suffix: Decimal(1024**power) for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)},
 }  # fmt: skip
+_PARTS = frozenset("num")
 _UNITS = (
     *((suffix, 2**power) for suffix, power in (("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10))),
     *((suffix, 10**power) for suffix, power in (("T", 12), ("G", 9), ("M", 6), ("k", 3))),
@@ -35,7 +36,6 @@ _NANO = Decimal("1e-9")
 _FORM = "a Kubernetes quantity such as 10, 0.5, 500m, 4Gi or 4G"
 
 
-@lru_cache(maxsize=4096)
 def parse_quantity(text: str) -> Decimal:
     """Read `10`, `0.5`, `500m`, `4Gi`, `1e3`. Raises Fault for anything else, signs and spaces included.
 
@@ -45,14 +45,16 @@ def parse_quantity(text: str) -> Decimal:
     if match is None:
         raise Fault(quote(text), _FORM)
     number, suffix, exponent = match.groups()
-    if exponent is not None:
-        value = _EXACT.scaleb(Decimal(number), int(exponent))
-    else:
-        value = _EXACT.multiply(Decimal(number), _SCALE[suffix or ""])
-    return value if _decimals(value) <= 9 else value.quantize(_NANO, rounding=ROUND_CEILING, context=_EXACT)
+    value = Decimal(number)
+    if suffix is not None:
+        value = _EXACT.multiply(value, _SCALE[suffix])
+    elif exponent is not None:
+        value = _EXACT.scaleb(value, int(exponent))
+    may_be_finer = suffix in _PARTS or exponent is not None or len(number) > 10
+    return _not_finer(value) if may_be_finer else value
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def parse_tflops(text: str) -> Decimal:
     """FP16 TFLOPS per GPU: above 0, below 100,000."""
     value = parse_quantity(text)
@@ -61,7 +63,7 @@ def parse_tflops(text: str) -> Decimal:
     return value
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def parse_vram(text: str) -> int:
     """Bytes per GPU, rounded up: above 0, below 10Ti. A bare number below 1Mi is taken for a forgotten unit."""
     value = parse_quantity(text)
@@ -74,7 +76,7 @@ def parse_vram(text: str) -> int:
     return size
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def parse_percent(text: str) -> Decimal:
     """Percent of a card's compute, 0..100; a plain decimal number or a quantity (`500m` is half a percent)."""
     try:
@@ -86,7 +88,7 @@ def parse_percent(text: str) -> Decimal:
     return value
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def parse_percent_limit(text: str) -> Decimal:
     """As `parse_percent`, but above 0: a limit of 0 would stop the pod."""
     value = parse_percent(text)
@@ -101,14 +103,15 @@ def _with_unit(number: Decimal) -> str:
     return as_gib if number * 2**30 < MAX_VRAM_BYTES else f"{format_decimal(number)}Mi or {format_decimal(number / 1024)}Gi"
 
 
-def _decimals(value: Decimal) -> int:
+def _not_finer(value: Decimal) -> Decimal:
     exponent = value.as_tuple().exponent
-    return -exponent if isinstance(exponent, int) else 0
+    fine = isinstance(exponent, int) and exponent < -9
+    return value.quantize(_NANO, rounding=ROUND_CEILING, context=_EXACT) if fine else value
 
 
 def round_up(value: Decimal) -> int:
     """The whole number of bytes that covers `value`."""
-    return int(value.to_integral_value(rounding=ROUND_CEILING, context=_EXACT))
+    return math.ceil(value)
 
 
 def format_decimal(value: Decimal) -> str:

@@ -7,8 +7,9 @@ call this, and nothing else, to understand annotations.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
+from types import MappingProxyType
+from typing import NamedTuple
 
 from tensorfusion_iac.api.annotations import parse_annotations
 from tensorfusion_iac.api.asked import ask
@@ -31,8 +32,7 @@ from tensorfusion_iac.api.worker import Gang, ProfileRef, Source, WorkerSpec, ca
 __all__ = ["Resolution", "profile_name", "resolve", "set_aside"]
 
 
-@dataclass(frozen=True, slots=True)
-class Resolution:
+class Resolution(NamedTuple):
     """The answer. `worker` is None if the pod is not ours (`enabled` false) or is refused (`problems`).
 
     `forged` lists the full keys of system annotations that the user set: to be removed.
@@ -40,7 +40,7 @@ class Resolution:
 
     enabled: bool
     worker: WorkerSpec | None = None
-    sources: Mapping[str, Source] = field(default_factory=dict)
+    sources: Mapping[str, Source] = MappingProxyType({})
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     forged: tuple[str, ...] = ()
@@ -73,11 +73,10 @@ def resolve(
     parsed = parse_annotations(read.annotations)
     merge = begin(read, parsed, profile, quota)
     worker = _worker(merge, owner, namespace, pools)
-    if isinstance(quota, GPUResourceQuota):
+    if quota is not UNJUDGED and quota is not None:
         for over in quota_problems(worker, quota):
             merge.refuse(over.field, over.found, over.accepted, over.message, *over.lacking)
-    unknown = merge.unknown_fields() if merge.problems or merge.warnings else ()
-    problems, warnings = set_aside(merge.problems, unknown), set_aside(merge.warnings, unknown)
+    problems, warnings = merge.certain()
     return Resolution(True, None if problems else worker, merge.sources, problems, warnings, parsed.forged)
 
 
@@ -110,8 +109,8 @@ def _worker(
     container_gpus = split_gpus(merge, injected, mode)
     gpu_count, indices = choose_count(merge, injected)
     asked = ask(merge, card.isolation, card.template)
-    if card.model is not None:
-        warn_of_size(merge, card.model, asked.vram_request)
+    if card.known and asked.vram_request is not None:
+        warn_of_size(merge, card, asked.vram_request)
     return WorkerSpec(
         mode=mode,
         pool=pool,
@@ -150,7 +149,9 @@ def _workload(merge: Merge, owner: Owner | None) -> str:
 
 def _profile_ref(merge: Merge) -> ProfileRef | None:
     profile = merge.profile
-    return ProfileRef(profile.metadata.name, profile.metadata.generation) if isinstance(profile, WorkloadProfile) else None
+    if profile is UNJUDGED or profile is None:
+        return None
+    return ProfileRef(profile.metadata.name, profile.metadata.generation)
 
 
 def _autoscale(merge: Merge) -> AutoscaleTarget | None:

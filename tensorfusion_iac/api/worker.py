@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from tensorfusion_iac.api.levels import AutoscaleTarget, Feature, Isolation, Mode, QoS
 from tensorfusion_iac.api.problem import Fault
@@ -42,8 +42,7 @@ class Unit(StrEnum):
     PERCENT = "percent"
 
 
-@dataclass(frozen=True, slots=True)
-class Compute:
+class Compute(NamedTuple):
     """An amount of compute per GPU: FP16 TFLOPS, or percent of whatever card it will be."""
 
     unit: Unit
@@ -54,16 +53,14 @@ class Compute:
         return self.value if self.unit is Unit.TFLOPS else self.value * card_tflops / 100
 
 
-@dataclass(frozen=True, slots=True)
-class Gang:
+class Gang(NamedTuple):
     """Pods that start together: how many, and how long they may wait (None: forever)."""
 
     min_members: int
     timeout: timedelta | None
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileRef:
+class ProfileRef(NamedTuple):
     """The profile that was read, and its generation then."""
 
     name: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
@@ -299,8 +301,12 @@ class GPUPool(Model):
         """Whether pods that name no pool use this one."""
         return self.metadata.annotations.get(DEFAULT_POOL_ANNOTATION) == "true"
 
-    def layer(self) -> dict[str, Any]:
+    def layer(self) -> Mapping[str, Any]:
         """The pool's defaults, by the short key of the annotation that means the same."""
+        return self._layer
+
+    @cached_property
+    def _layer(self) -> Mapping[str, Any]:
         nodes, qos = self.spec.node_manager_config, self.spec.qos_config
         vendors = set((self.status and self.status.vendors) or ())
         given = {

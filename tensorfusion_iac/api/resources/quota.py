@@ -5,6 +5,8 @@ Unlike everywhere else, 0 in `total` and in `single.max*` means none; an omitted
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field
@@ -105,8 +107,12 @@ class GPUResourceQuota(Model):
         "What a namespace may ask for.",
     )  # fmt: skip
 
-    def layer(self) -> dict[str, Any]:
+    def layer(self) -> Mapping[str, Any]:
         """The namespace's default amounts, by the short key of the annotation that means the same."""
+        return self._layer
+
+    @cached_property
+    def _layer(self) -> Mapping[str, Any]:
         single = self.spec.single or QuotaSingle()
         requests, limits = single.default_requests or Amounts(), single.default_limits or Amounts()
         given = {

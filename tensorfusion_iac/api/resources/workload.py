@@ -5,7 +5,9 @@ A profile is a template that pods name; a workload is the object that groups the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
@@ -143,8 +145,12 @@ class WorkloadSpec(Model):
         ),
     )
 
-    def layer(self) -> dict[str, Any]:
+    def layer(self) -> Mapping[str, Any]:
         """What the spec gives, by the short key of the annotation that means the same; zeros are not given (SPEC §4)."""
+        return self._layer
+
+    @cached_property
+    def _layer(self) -> Mapping[str, Any]:
         return _layer_of(self)
 
 
