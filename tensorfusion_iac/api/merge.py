@@ -176,9 +176,10 @@ def begin(
     """Put the sources of one pod in order; see `resolve` for the arguments. The pool comes later: it is one of the fields."""
     name: str | None = parsed.values.get("workload-profile")
     broken = frozenset([problem.field for problem in parsed.problems if problem.field not in parsed.values])
-    named = name is not None or "workload-profile" in broken
     missing = name is not None and profile is None
-    read = (profile if profile is not None and name is not None else UNJUDGED) if named else None
+    read = profile if name is not None else None
+    if missing or "workload-profile" in broken:
+        read = UNJUDGED  # it would have said something
     merge = Merge(pod, parsed.values, broken, read, quota, [*pod.problems, *parsed.problems], list(parsed.warnings))
     merge.offer(Source.ANNOTATION, parsed.values)
     merge.pick("workload-profile")
