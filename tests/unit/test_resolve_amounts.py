@@ -242,3 +242,22 @@ def test_an_amount_beyond_all_reason_is_refused_and_never_wraps(key: str, text: 
 
 def test_less_memory_than_a_mebibyte_is_warned_of() -> None:
     assert warnings(ask({"vram-request": "500m"})) == ["vram-request: 1 byte is less than 1Mi"]
+
+
+def test_an_amount_under_a_wrong_key_is_warned_of_and_asks_for_nothing() -> None:
+    resolution = ask({"vram-requests": "4Gi"})
+    assert problems(resolution) == [NOTHING]
+    assert warnings(resolution) == ["vram-requests: unknown annotation, ignored; did you mean vram-request?"]
+
+
+def test_what_is_left_out_constrains_nothing() -> None:
+    worker = accepted(ask({"vram-request": "1Gi"}))
+    assert (worker.gpu_model, worker.gpu_indices, worker.compute_limit, worker.container_gpus) == (None, None, None, None)
+
+
+def test_an_allocation_that_a_user_writes_is_named_for_removal_and_decides_nothing() -> None:
+    forged = {"container-gpus": '{"python":["GPU-1"]}', "gpu-ids.python": "GPU-1", "effective": "{}", "resolved": "{}"}
+    resolution = ask({"vram-request": "1Gi", **forged})
+    assert accepted(resolution) == accepted(ask({"vram-request": "1Gi"}))
+    assert resolution.forged == tuple(f"tensor-fusion.ai/{key}" for key in forged)
+    assert len(warnings(resolution)) == len(forged)

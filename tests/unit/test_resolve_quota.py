@@ -43,7 +43,7 @@ REFUSED: list[tuple[dict[str, str], Any, str]] = [
      "compute-percent-request: 50% (at least 156 TFLOPS of A100) is above 100 TFLOPS "
      "(GPUResourceQuota team single.maxRequests.tflops); give at most 100 TFLOPS"),
     ({"tflops-request": "156", **A100}, single(maxRequests={"compute": 40}),
-     "tflops-request: 156 (at least 50.0% of A100) is above 40% "
+     "tflops-request: 156 (at least 50% of A100) is above 40% "
      "(GPUResourceQuota team single.maxRequests.compute); give at most 40%"),
     # whole cards
     (DEDICATED, single(maxRequests={"tflops": 100}),
@@ -59,10 +59,10 @@ REFUSED: list[tuple[dict[str, str], Any, str]] = [
      "(GPUResourceQuota team single.maxRequests.compute); give at most 50%"),
     # no limit is the whole card
     ({"vram-request": "1Gi"}, single(maxLimits={"compute": 50}),
-     "tflops-limit: no compute limit (the whole card) is above 50% "
+     "tflops-limit: no compute limit, so the whole card is above 50% "
      "(GPUResourceQuota team single.maxLimits.compute); give at most 50%"),
     ({"tflops-limit": "1", **A100}, single(maxLimits={"vram": "16Gi"}),
-     "vram-limit: no memory limit (the whole card) (at least 36Gi of A100) is above 16Gi "
+     "vram-limit: no memory limit, so the whole card (at least 36Gi of A100) is above 16Gi "
      "(GPUResourceQuota team single.maxLimits.vram); give at most 16Gi"),
     # 0 means none
     ({"vram-request": "1Mi"}, single(maxRequests={"vram": 0}),
@@ -75,6 +75,15 @@ REFUSED: list[tuple[dict[str, str], Any, str]] = [
      "workload: 1 worker is above 0 (GPUResourceQuota team total.maxWorkers); give at most 0"),
     ({"vram-request": "1Gi"}, single(maxGPUCount=0),
      "gpu-count: 1 is above 0 (GPUResourceQuota team single.maxGPUCount); give at most 0"),
+    # a partition is the part of a card that it is
+    ({"isolation": "partitioned", "partition-template": "3g.20gb", **A100}, single(maxRequests={"compute": 40}),
+     "partition-template: a partition 3g.20gb (at least 42.9% of A100) is above 40% "
+     "(GPUResourceQuota team single.maxRequests.compute); give at most 40%"),
+    ({"isolation": "partitioned", "partition-template": "3g.20gb", **A100}, single(maxLimits={"vram": "10Gi"}),
+     "partition-template: a partition 3g.20gb (at least 18Gi of A100) is above 10Gi "
+     "(GPUResourceQuota team single.maxLimits.vram); give at most 10Gi"),
+    ({"isolation": "partitioned", "vram-request": "1Gi"}, single(maxRequests={"tflops": 0}),
+     "isolation: a partition is above 0 TFLOPS (GPUResourceQuota team single.maxRequests.tflops); give at most 0 TFLOPS"),
     # counts and sets
     ({"vram-request": "1Gi", "gpu-count": "3"}, single(maxGPUCount=2),
      "gpu-count: 3 is above 2 (GPUResourceQuota team single.maxGPUCount); give at most 2"),
@@ -105,6 +114,9 @@ ALLOWED: list[tuple[dict[str, str], Any]] = [
     ({"tflops-limit": "1"}, single(maxLimits={"vram": "1Gi"})),
     (DEDICATED, single(maxRequests={"vram": "36Gi", "tflops": 312, "compute": 100})),
     (DEDICATED, total(requests={"vram": "40Gi"})),
+    ({"isolation": "partitioned", "partition-template": "1g.5gb", **A100}, single(maxLimits={"compute": 50, "vram": "10Gi"})),
+    ({"isolation": "partitioned", "partition-template": "1g.5gb"}, single(maxLimits={"compute": 1, "vram": "1Gi"})),
+    ({"isolation": "partitioned", "vram-request": "1Gi"}, single(maxLimits={"compute": 1})),
     ({"vram-request": "1Gi", "qos": "high", "isolation": "soft"}, single(maxQoS="high", isolationModes=["soft"])),
     ({"vram-request": "1Gi", "gpu-count": "2"}, single(maxGPUCount=2)),
     ({"vram-request": "1Gi"}, single(disableFeatures=[])),
