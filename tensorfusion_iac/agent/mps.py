@@ -22,6 +22,7 @@ from tensorfusion_iac.api.names import MPS_DIRECTORY
 log = logging.getLogger(__name__)
 
 CONTROL = "nvidia-cuda-mps-control"
+MOUNTS = Path("/proc/self/mountinfo")
 _ANSWER_S = 10.0
 _WHOLE = "100.0"
 _SHARE = "get_default_active_thread_percentage"
@@ -48,7 +49,7 @@ class Mps:
         self._driver, self._root = driver, root
         self._control = shutil.which(control)
         self._daemons: dict[frozenset[str], Daemon] = {}
-        self._linked: dict[str, Path] = {}
+        self._linked = {path.name: path for path in root.iterdir()} if root.is_dir() else {}
 
     @property
     def available(self) -> bool:
@@ -130,18 +131,16 @@ class Mps:
 
     def _link(self, uid: str, daemon: Daemon) -> None:
         """Let a pod's folder show the daemon's: a bind mount, for a link would lead out of what the container sees."""
-        if uid in self._linked:
-            return
         folder = self._root / uid
         folder.mkdir(parents=True, exist_ok=True)
-        if not folder.is_mount():
+        if not _is_mounted(folder):
             _run("mount", "--bind", str(daemon.folder), str(folder))
         self._linked[uid] = folder
 
     def _unlink(self, uid: str) -> None:
         folder = self._linked.pop(uid)
         try:
-            if folder.is_mount():
+            if _is_mounted(folder):
                 _run("umount", str(folder))
             folder.rmdir()
         except (OSError, MpsError) as error:
@@ -154,6 +153,11 @@ class Mps:
             "CUDA_MPS_PIPE_DIRECTORY": str(daemon.folder),
             "CUDA_MPS_LOG_DIRECTORY": str(daemon.folder),
         }
+
+
+def _is_mounted(folder: Path) -> bool:
+    """Whether something is mounted there; os.path.ismount does not see bind mounts within one file system."""
+    return any(line.split()[4] == str(folder) for line in MOUNTS.read_text().splitlines())
 
 
 def _run(*command: str) -> None:

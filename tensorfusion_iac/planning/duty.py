@@ -18,7 +18,7 @@ SHORTEST_RUN_S = 0.010
 PERIOD_S = 0.2
 
 _RECOVERY_S = 2.0  # what is owed is made up for in about this time
-_OWED_MOST_S = 0.6  # seconds of the card: 2 points of 30 s
+_OWED_MOST_S = 0.3  # seconds of the card: 1 point of 30 s
 _OWED_MOST_OF_SHARE_S = 1.0  # and no more than it may use in this time, or a small share would atone for long
 _GAIN_WEIGHT, _GAIN_WEIGHT_FAR = 0.3, 0.6
 _GAIN_LEAST, _GAIN_MOST = 0.02, 200.0
