@@ -9,10 +9,10 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from annotation_values import GOOD
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from test_annotations import GOOD
 
 from tensorfusion_iac.api import (
     FIELDS,
