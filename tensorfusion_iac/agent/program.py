@@ -12,11 +12,12 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from tensorfusion_iac._version import __version__
 from tensorfusion_iac.agent import objects, partitions, server
@@ -86,20 +87,24 @@ class _Now:
 async def run(
     client: Client, driver: Driver, settings: Settings, on_ready: Callable[[int, int], None] = lambda metrics, history: None
 ) -> None:
-    """Serve until the process is asked to end (SIGTERM, SIGINT); then let everything run. `client` is entered here."""
+    """Serve until the process is asked to end; then let everything run. `client` is entered here."""
+    async with client:
+        await until_told_to_stop(Agent(client, driver, settings).run(on_ready))
+
+
+async def until_told_to_stop(work: Coroutine[Any, Any, None]) -> None:
+    """Do the work until SIGTERM or SIGINT, then cancel it and wait for its end. Its failures are raised."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     numbers = (signal.SIGTERM, signal.SIGINT)
     for number in numbers:
         loop.add_signal_handler(number, stop.set)
     try:
-        async with client:
-            work = asyncio.create_task(Agent(client, driver, settings).run(on_ready))
-            asked = asyncio.create_task(stop.wait())
-            await asyncio.wait({work, asked}, return_when=asyncio.FIRST_COMPLETED)
-            asked.cancel()
-            work.cancel()
-            with suppress(asyncio.CancelledError):
-                await work
+        task, asked = asyncio.create_task(work), asyncio.create_task(stop.wait())
+        await asyncio.wait({task, asked}, return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)

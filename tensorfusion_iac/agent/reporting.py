@@ -56,6 +56,10 @@ class Reporter:
             record.written = None
             self._changed.set()
 
+    def forget(self, resource: Resource, name: str) -> None:
+        """The object is no longer ours to write."""
+        self._records.pop((resource, name), None)
+
     async def run(self) -> None:
         """Write what has changed, for ever."""
         while True:
@@ -72,7 +76,9 @@ class Reporter:
                 self._changed.set()
 
     async def _write(self, resource: Resource, name: str) -> None:
-        record = self._records[resource, name]
+        record = self._records.get((resource, name))
+        if record is None:
+            return  # forgotten meanwhile
         wanted = (record.metadata, record.status)
         record.not_before_s = self._clock() + LEAST_PAUSE_S
         try:

@@ -15,6 +15,9 @@ from tensorfusion_iac.admission.program import Settings, run
 from tensorfusion_iac.api.names import SYSTEM_NAMESPACE
 from tensorfusion_iac.cli.exits import environment
 from tensorfusion_iac.cli.output import complain
+from tensorfusion_iac.controller.program import PORT as CONTROLLER_PORT
+from tensorfusion_iac.controller.program import Settings as ControllerSettings
+from tensorfusion_iac.controller.program import run as run_controller
 from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.errors import KubeError
 from tensorfusion_iac.scheduling.profile import DEFAULT_LEASE, EXTENDER_PORT
@@ -90,6 +93,32 @@ async def _scheduler(kubeconfig: Path | None, settings: SchedulerSettings) -> No
     await run_scheduler(client, settings, lambda port: complain(f"ready on port {port}"))
 
 
+@app.command()
+def controller(
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of /metrics and /readyz; 0 takes a free one.")
+    ] = CONTROLLER_PORT,
+    address: Annotated[str, typer.Option(help="Address to listen on.")] = "0.0.0.0",  # noqa: S104
+    kubeconfig: Annotated[
+        Path | None, typer.Option(envvar="KUBECONFIG", help="Access to the API server; default: the pod's service account.")
+    ] = None,
+    namespace: Annotated[str, typer.Option(help="Namespace of its own objects.")] = SYSTEM_NAMESPACE,
+    identity: Annotated[str, typer.Option(envvar="POD_NAME", help="Name of this replica; default: the machine's name.")] = "",
+) -> None:
+    """Keep workloads, pools and quotas true; one replica is active at a time."""
+    logging.basicConfig(level=os.environ.get("LOG_LEVEL", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    settings = ControllerSettings(address, port, namespace, identity)
+    try:
+        asyncio.run(_controller(kubeconfig, settings))
+    except* (KubeError, OSError) as failures:
+        raise environment("; ".join(str(failure) for failure in failures.exceptions)) from None
+
+
+async def _controller(kubeconfig: Path | None, settings: ControllerSettings) -> None:
+    client = await Client.from_kubeconfig(kubeconfig) if kubeconfig is not None else Client.in_cluster()
+    await run_controller(client, settings, lambda port: complain(f"ready on port {port}"))
+
+
 async def _webhook(kubeconfig: Path | None, settings: Settings) -> None:
     client = await Client.from_kubeconfig(kubeconfig) if kubeconfig is not None else Client.in_cluster()
     await run(client, settings, lambda port: complain(f"ready on port {port}"))
@@ -135,3 +164,28 @@ async def _agent(kubeconfig: Path | None, settings: AgentSettings) -> None:
         raise environment(f"NVIDIA's management library cannot be used on this node: {error}") from None
     client = await Client.from_kubeconfig(kubeconfig) if kubeconfig is not None else Client.in_cluster()
     await run_agent(client, driver, settings, lambda metrics, history: complain(f"ready on port {metrics}, history on {history}"))
+
+
+@app.command("simulated-agents")
+def simulated_agents(
+    kubeconfig: Annotated[
+        Path | None, typer.Option(envvar="KUBECONFIG", help="Access to the API server; default: the pod's service account.")
+    ] = None,
+    address: Annotated[str, typer.Option(help="Address of /metrics.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of /metrics; 0 takes a free one.")] = 0,
+) -> None:
+    """Be the agents of all simulated nodes of a cluster, with load that follows from the workloads' names."""
+    logging.basicConfig(level=os.environ.get("LOG_LEVEL", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        asyncio.run(_simulated_agents(kubeconfig, address, port))
+    except* (KubeError, OSError) as failures:
+        raise environment("; ".join(str(failure) for failure in failures.exceptions)) from None
+
+
+async def _simulated_agents(kubeconfig: Path | None, address: str, port: int) -> None:
+    from tensorfusion_iac.agent.program import until_told_to_stop
+    from tensorfusion_iac.agent.simulated_program import SimulatedAgents
+
+    client = await Client.from_kubeconfig(kubeconfig) if kubeconfig is not None else Client.in_cluster()
+    async with client:
+        await until_told_to_stop(SimulatedAgents(client).run(address, port, lambda found: complain(f"ready on port {found}")))

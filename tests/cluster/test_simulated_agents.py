@@ -1,0 +1,111 @@
+"""The agents of simulated nodes as a program, on a real API server: pods are told of, partitions appear, metrics are served."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from running_plane import ControlPlane
+
+from tensorfusion_iac.api.crd import crd_yaml, crds
+from tensorfusion_iac.api.effective import Amount, Effective, EffectiveCard, to_text
+from tensorfusion_iac.api.levels import Isolation, Mode, QoS
+from tensorfusion_iac.api.names import key
+from tensorfusion_iac.api.vendors import Vendor
+from tensorfusion_iac.api.worker import WorkerSpec, canonical, to_json
+
+pytestmark = pytest.mark.cluster
+
+GIB = 2**30
+
+
+@pytest.fixture(scope="module")
+def agents(control_plane: ControlPlane) -> Iterator[tuple[ControlPlane, int]]:
+    control_plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=crd_yaml())
+    names = [definition["metadata"]["name"] for definition in crds()]
+    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *(f"crd/{name}" for name in names))
+    command = [
+        sys.executable, "-m", "tensorfusion_iac.cli", "serve", "simulated-agents", "--kubeconfig", str(control_plane.kubeconfig),
+    ]  # fmt: skip
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        port = next(int(match[1]) for line in process.stderr if (match := re.search(r"ready on port (\d+)", line)))
+        os.set_blocking(process.stderr.fileno(), False)
+        yield control_plane, port
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+    assert process.returncode == 0
+
+
+def eventually(holds: Callable[[], Any], within_s: float = 30.0) -> Any:
+    deadline = time.monotonic() + within_s
+    while True:
+        found = holds()
+        if found or time.monotonic() > deadline:
+            assert found
+            return found
+        time.sleep(0.3)
+
+
+def cards(plane: ControlPlane) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = json.loads(plane.kubectl("get", "gpus", "-l", "tensor-fusion.ai/simulated=true", "-o", "json"))[
+        "items"
+    ]
+    return [item for item in items if item.get("status", {}).get("uuid")]
+
+
+def test_pods_partitions_and_metrics_of_simulated_nodes(agents: tuple[ControlPlane, int]) -> None:
+    plane, port = agents
+    card = next(each for each in eventually(lambda: cards(plane)) if each["status"]["model"].startswith("A100"))
+    name, facts = card["metadata"]["name"], card["status"]
+    worker = WorkerSpec(
+        mode=Mode.LOCAL, pool=None, workload="w", qos=QoS.MEDIUM, priority_class="", isolation=Isolation.SOFT,
+        vendor=Vendor.NVIDIA, gpu_count=1, containers=("main",),
+    )  # fmt: skip
+    amount = Amount(Decimal(31), GIB, Decimal(10))
+    annotations = {
+        key("resolved"): canonical(to_json(worker, {})),
+        key("effective"): to_text(Effective((EffectiveCard(facts["uuid"], amount, amount),))),
+    }
+    pod = {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "simulated", "annotations": annotations},
+        "spec": {"nodeName": facts["nodeName"], "containers": [{"name": "main", "image": "x"}]},
+    }  # fmt: skip
+    plane.kubectl("create", "-f", "-", stdin=json.dumps(pod))
+    try:
+        status = eventually(lambda: (found := gpu(plane, name)["status"]).get("pods") and found)
+        assert status["pods"][0]["enforcedBy"] == "vram=driver,compute=freezer"
+        assert status["pods"][0]["container"] == "main"
+        assert {field: status[field] for field in ("uuid", "model", "capacity")} == {
+            field: facts[field] for field in ("uuid", "model", "capacity")
+        }
+        wanted = {"spec": {"partitions": [{"template": "1g.10gb", "start": 0, "size": 1, "podUID": "u"}]}}
+        plane.kubectl("patch", "gpu", name, "--type", "merge", "-p", json.dumps(wanted))
+        (part,) = eventually(lambda: gpu(plane, name)["status"].get("partitions"))
+        assert part["uuid"].startswith("MIG-")
+
+        def metrics() -> str:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+                return str(answer.read().decode())
+
+        eventually(lambda: re.search(r'tensorfusion_pod_compute_percent\{[^}]*pod="simulated"', metrics()))
+    finally:
+        plane.kubectl("patch", "gpu", name, "--type", "merge", "-p", json.dumps({"spec": {"partitions": []}}))
+        plane.kubectl("delete", "pod", "simulated", "--force")
+    eventually(lambda: not gpu(plane, name)["status"].get("pods"))
+
+
+def gpu(plane: ControlPlane, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(plane.kubectl("get", "gpu", name, "-o", "json"))
+    return found
