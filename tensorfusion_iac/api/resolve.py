@@ -82,7 +82,9 @@ def resolve(
 
 def profile_name(pod: object) -> str | None:
     """The WorkloadProfile that a pod names, for the caller to look up."""
-    value = read_pod(pod).annotations.get(key("workload-profile"))
+    metadata = pod.get("metadata") if isinstance(pod, Mapping) else None
+    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    value = annotations.get(key("workload-profile")) if isinstance(annotations, Mapping) else None
     return value if isinstance(value, str) and value else None
 
 
