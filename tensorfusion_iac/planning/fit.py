@@ -18,7 +18,7 @@ from tensorfusion_iac.api.levels import Isolation
 from tensorfusion_iac.planning.cards import CardFacts
 from tensorfusion_iac.planning.charge import UNBOUNDED, Budget
 from tensorfusion_iac.planning.claim import Claim
-from tensorfusion_iac.planning.inventory import ISOLATION_CODE, Bools, CardKind, Ints, Inventory
+from tensorfusion_iac.planning.inventory import ISOLATION_CODE, NOBODY, Bools, CardKind, Ints, Inventory
 from tensorfusion_iac.planning.partition import covering
 from tensorfusion_iac.planning.reasons import Reason
 from tensorfusion_iac.planning.shares import CardShare, share_on
@@ -74,6 +74,8 @@ def fact_mask(inventory: Inventory, claim: Claim) -> Bools:
 def fitting_cards(inventory: Inventory, claim: Claim, asker: Asker = ANYBODY, masks: Masks | None = None) -> Bools:
     """Cards `[node, card]` that could take one GPU of the claim, on any node; none of a node where the quota forbids it."""
     ok = (masks or Masks()).get(inventory, claim).copy(order="F")
+    if claim.whole_card or (inventory.oversold and not claim.firm):  # else said by what is free
+        ok &= _large_enough(inventory, claim)
     for _, passed in _amount_stages(inventory, claim, asker, ok):
         ok &= passed
     return ok
@@ -90,7 +92,8 @@ def reasons(inventory: Inventory, claim: Claim, asker: Asker = ANYBODY) -> Ints:
     """For each row the code of its `Reason`: the first stage after which too few cards are left."""
     found = np.full(inventory.shape[0], int(Reason.FITS), np.int64)
     left = np.ones(inventory.shape, np.bool_, order="F")
-    for reason, passed in chain(_fact_stages(inventory, claim), _amount_stages(inventory, claim, asker, left)):
+    size = (Reason.TOO_SMALL, _large_enough(inventory, claim))
+    for reason, passed in chain(_fact_stages(inventory, claim), (size,), _amount_stages(inventory, claim, asker, left)):
         left &= passed
         found[(found == Reason.FITS) & ~fitting_nodes(left, claim)] = int(reason)
     return found
@@ -127,7 +130,6 @@ def _fact_stages(inventory: Inventory, claim: Claim) -> Iterator[tuple[Reason, B
 def _amount_stages(inventory: Inventory, claim: Claim, asker: Asker, left: Bools) -> Iterator[tuple[Reason, Bools]]:
     """What is judged by amounts. `left` are the cards that have passed until then, updated by the caller."""
     code = ISOLATION_CODE[claim.isolation]
-    yield Reason.TOO_SMALL, _kinds(inventory, lambda kind: _is_large_enough(claim, kind))
     yield Reason.OTHER_ISOLATION, (inventory.isolation == 0) | (inventory.isolation == code)
     if claim.whole_card:
         yield Reason.NOT_IDLE, (inventory.workers == 0) & (inventory.slots == 0)
@@ -140,7 +142,8 @@ def _amount_stages(inventory: Inventory, claim: Claim, asker: Asker, left: Bools
             yield Reason.VRAM, inventory.free_vram >= claim.vram_bytes
     if not asker.budget.unlimited:
         yield Reason.QUOTA, _within_budget(inventory, claim, asker.budget, left)
-    yield Reason.NOMINATED, _column(_not_nominated(inventory, asker), inventory)
+    if int(inventory.nominated.max()) != NOBODY:
+        yield Reason.NOMINATED, _column(_not_nominated(inventory, asker), inventory)
 
 
 def _column(of_nodes: Bools, inventory: Inventory) -> Bools:
@@ -163,6 +166,10 @@ def _templates(claim: Claim, kind: CardKind) -> tuple[MigTemplate, ...]:
     return covering(kind.geometry, claim, kind.capacity_mflops, kind.capacity_vram_bytes) if kind.geometry else ()
 
 
+def _large_enough(inventory: Inventory, claim: Claim) -> Bools:
+    return _kinds(inventory, lambda kind: _is_large_enough(claim, kind))
+
+
 def _is_large_enough(claim: Claim, kind: CardKind) -> bool:
     """Whether one card could take one GPU's amounts when it is empty; oversell makes no card larger for one worker."""
     if claim.whole_card:
@@ -177,8 +184,8 @@ def _enough_compute(inventory: Inventory, claim: Claim) -> Bools:
     if claim.compute is None or claim.compute.mflops is not None:
         needs = claim.mflops_on(0)
     else:
-        of_kind = [claim.mflops_on(kind.capacity_mflops) for kind in inventory.kinds.values]
-        needs = np.array(of_kind, np.int64)[inventory.kind]
+        of_kind = [claim.mflops_on(kind.capacity_mflops) for kind in inventory.kinds.values if kind.vendor is not None]
+        needs = of_kind[0] if len(set(of_kind)) == 1 else np.array([0, *of_kind], np.int64)[inventory.kind]
     enough = np.asarray(inventory.free_mflops >= needs)
     return enough & (inventory.free_firm_mflops >= needs) if claim.firm else enough
 

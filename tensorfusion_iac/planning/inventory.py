@@ -91,6 +91,8 @@ class Inventory:
         """By row; empty where the row is free."""
         self.facts_version = 0
         """Grows when a fact changes that is no amount, so that masks over facts can be kept until then."""
+        self.oversold = False
+        """Whether any pool promises more compute than its cards have."""
         self.pools: Codes[str | None] = Codes(None)
         self.kinds: Codes[CardKind] = Codes(NO_CARD)
         self._free_rows: list[int] = []
@@ -142,6 +144,7 @@ class Inventory:
             del self._pool_facts[pool]
         else:
             self._pool_facts[pool] = facts
+        self.oversold = any(each.oversell_percent > 100 for each in self._pool_facts.values())
         code = self.pools.of(pool)
         for row in np.flatnonzero(self.pool == code).tolist():
             self._write_row(row)

@@ -60,7 +60,7 @@ def plan(
         if victims is None:
             continue
         cost = _cost(victims)
-        if best is None or cost < best[0]:  # type: ignore[operator]
+        if best is None or cost < best[0]:
             best = cost, Plan(node, tuple(victim.reservation.uid for victim in victims))
     return best[1] if best else None
 

@@ -48,7 +48,7 @@ def read_nodes(body: bytes) -> NodesRequest:
     pod, nodes = _object(document, "Pod"), document.get("NodeNames")
     if nodes is None:
         raise MalformedRequestError("NodeNames is missing: the extender must be configured with nodeCacheCapable")
-    if not isinstance(nodes, list) or not all(type(node) is str for node in nodes):
+    if not isinstance(nodes, list) or not set(map(type, nodes)) <= {str}:
         raise MalformedRequestError("NodeNames is not a list of names")
     return NodesRequest(pod, nodes)
 

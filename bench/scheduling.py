@@ -1,0 +1,29 @@
+"""The scheduler's figures of TARGETS.md: decisions over HTTP (P1, P2), a real cluster's drain (P3), and fill (P5).
+
+P1 and P2 run the extender's own server in a process of its own, against a bare aiohttp handler that parses and answers the
+same bodies. P3 starts etcd, kube-apiserver, kube-scheduler and KWOK; TENSORFUSION_SKIP_P3=1 leaves it out.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+
+from measure import Row, quick, report
+from scheduling_decisions import decisions
+from scheduling_drain import drain
+from scheduling_fill import fill
+
+
+def rows() -> list[Row]:
+    """All rows; a short run has smaller clusters."""
+    found = [*decisions(), *fill()]
+    if not os.environ.get("TENSORFUSION_SKIP_P3"):
+        found += drain(nodes=100 if quick() else 1000, pods=300 if quick() else 2000)
+    return found
+
+
+if __name__ == "__main__":
+    print(f"cores: {os.cpu_count()}, load: {statistics.fmean(os.getloadavg()):.1f}", file=sys.stderr)
+    sys.exit(report(rows()))
