@@ -102,6 +102,32 @@ def scheduler_rights() -> Iterator[Manifest]:
     yield from _granted(SCHEDULER_ACCOUNT, AGENT_LEASE_NAMESPACE, [_rule(_LEASES, ["leases"], _READ)])
 
 
+def controller_rights() -> Iterator[Manifest]:
+    """What the controller may do: read what it tells of; keep workloads and statuses; write its annotations and conditions of
+    pods; remove the objects of cards and nodes that are gone; in our namespace, its lease, and histograms in ConfigMaps.
+    """
+    cluster = [
+        _rule("", ["nodes"], _READ),
+        _rule("", ["pods"], [*_READ, "patch"]),
+        _rule("", ["pods/status"], ["patch"]),
+        _rule("", ["events"], ["create"]),
+        _rule("apps", ["replicasets"], _READ),
+        _rule("batch", ["jobs"], _READ),
+        _rule(GROUP, ["gpupools", "gpuresourcequotas", "workloadprofiles"], _READ),
+        _rule(GROUP, ["gpus", "gpunodes"], [*_READ, "delete"]),
+        _rule(GROUP, ["tensorfusionworkloads"], [*_READ, "create", "patch", "delete"]),
+        _rule(GROUP, ["gpupools/status", "gpuresourcequotas/status", "tensorfusionworkloads/status"], ["patch"]),
+    ]
+    own = [
+        _rule("", ["configmaps"], ["get", "list", "create", "patch", "delete"]),
+        _rule(_LEASES, ["leases"], ["create"]),
+        _rule(_LEASES, ["leases"], ["get", "patch"], [CONTROLLER_ACCOUNT]),
+    ]
+    yield from _granted(CONTROLLER_ACCOUNT, None, cluster)
+    yield from _granted(CONTROLLER_ACCOUNT, SYSTEM_NAMESPACE, own)
+    yield from _granted(CONTROLLER_ACCOUNT, AGENT_LEASE_NAMESPACE, [_rule(_LEASES, ["leases"], _READ)])
+
+
 def _rule(group: str, resources: Sequence[str], verbs: Sequence[str], names: Sequence[str] | None = None) -> Manifest:
     rule = {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
     return rule | ({"resourceNames": list(names)} if names else {})

@@ -42,6 +42,26 @@ SCHEDULER = {
     "kube-system": {f"leases.coordination.k8s.io[kube-scheduler]: {READ}"},
     "kube-node-lease": {f"leases.coordination.k8s.io: {READ}"},
 }
+CONTROLLER = {
+    "cluster": {
+        f"nodes: {READ}",
+        f"pods: {READ},patch",
+        "pods/status: patch",
+        "events: create",
+        f"replicasets.apps: {READ}",
+        f"jobs.batch: {READ}",
+        f"gpupools,gpuresourcequotas,workloadprofiles.tensor-fusion.ai: {READ}",
+        f"gpunodes,gpus.tensor-fusion.ai: {READ},delete",
+        f"tensorfusionworkloads.tensor-fusion.ai: {READ},create,delete,patch",
+        "gpupools/status,gpuresourcequotas/status,tensorfusionworkloads/status.tensor-fusion.ai: patch",
+    },
+    "tensor-fusion-system": {
+        "configmaps: create,delete,get,list,patch",
+        "leases.coordination.k8s.io: create",
+        "leases.coordination.k8s.io[tensor-fusion-controller]: get,patch",
+    },
+    "kube-node-lease": {f"leases.coordination.k8s.io: {READ}"},
+}
 
 
 def _rights(manifests: Iterable[dict[str, Any]]) -> dict[str, set[str]]:
@@ -63,8 +83,12 @@ def _words(rule: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize(
     ("manifests", "written"),
-    [(platform.webhook_rights(), WEBHOOK), (platform.scheduler_rights(), SCHEDULER)],
-    ids=["webhook", "scheduler"],
+    [
+        (platform.webhook_rights(), WEBHOOK),
+        (platform.scheduler_rights(), SCHEDULER),
+        (platform.controller_rights(), CONTROLLER),
+    ],
+    ids=["webhook", "scheduler", "controller"],
 )
 def test_a_program_has_the_rights_on_its_list_and_no_others(manifests: Any, written: dict[str, set[str]]) -> None:
     assert _rights(manifests) == written
@@ -74,6 +98,7 @@ def test_no_right_has_a_wildcard_and_every_binding_names_its_role_and_account() 
     for rights, account in (
         (platform.webhook_rights(), "tensor-fusion-webhook"),
         (platform.scheduler_rights(), "tensor-fusion-scheduler"),
+        (platform.controller_rights(), "tensor-fusion-controller"),
     ):
         for manifest in rights:
             assert "*" not in str(manifest)

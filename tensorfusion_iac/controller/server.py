@@ -1,0 +1,38 @@
+"""What the controller answers over HTTP: whether it lives, whether its caches are complete, and its metrics."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+
+from aiohttp import web
+
+from tensorfusion_iac.controller.metrics import CONTENT_TYPE, Metrics
+
+
+@asynccontextmanager
+async def serving(ready: Callable[[], bool], metrics: Metrics, host: str, port: int) -> AsyncIterator[int]:
+    """Serve for the length of the block, which gets the port (a free one for 0). OSError if it is taken."""
+
+    async def healthz(_: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def readyz(_: web.Request) -> web.Response:
+        if not ready():
+            return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, text="the caches are not complete yet\n")
+        return web.Response(text="ok\n")
+
+    async def show(_: web.Request) -> web.Response:
+        return web.Response(body=metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+
+    app = web.Application()
+    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", show)])
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=2.0)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port)
+        await site.start()
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,96 @@
+"""`tensorfusion serve controller` as processes beside a control plane, under the rights of its own service account."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpu_plane import GpuPlane
+from running_webhook import account_kubeconfig
+
+from tensorfusion_iac.api.names import CONTROLLER_ACCOUNT
+from tensorfusion_iac.components import platform
+
+READY_S = 60.0
+
+
+@dataclass
+class Controller:
+    """One replica."""
+
+    kubeconfig: Path
+    identity: str
+    process: subprocess.Popen[str] | None = None
+    log: list[str] = field(default_factory=list)
+
+    def start(self) -> None:
+        self.log.clear()
+        self.process = subprocess.Popen(
+            [Path(sys.executable).with_name("tensorfusion"), "serve", "controller", "--port", "0", "--address", "127.0.0.1",
+             "--kubeconfig", str(self.kubeconfig), "--identity", self.identity],
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        threading.Thread(target=self._read, args=(self.process,), daemon=True).start()
+
+    @property
+    def port(self) -> int:
+        deadline = time.monotonic() + READY_S
+        while time.monotonic() < deadline:
+            for line in list(self.log):
+                if found := re.search(r"ready on port (\d+)", line):
+                    return int(found[1])
+            time.sleep(0.05)
+        raise AssertionError("".join(self.log))
+
+    def writes(self) -> dict[str, float]:
+        """How often each kind was written."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        found = re.findall(r'controller_writes_total\{resource="([^"]+)"\} ([\d.e+]+)', text)
+        return {resource: float(count) for resource, count in found}
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(timeout=30)
+
+    def stop(self) -> None:
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.terminate()
+            assert self.process.wait(timeout=30) == 0, "".join(self.log)
+
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        assert process.stderr is not None
+        with process.stderr:
+            self.log.extend(process.stderr)
+
+
+def access(plane: GpuPlane, folder: Path) -> Path:
+    """Install what the controller needs, and give a kubeconfig with its rights."""
+    plane.apply(*platform.namespaces())
+    plane.apply(*platform.service_accounts(), *platform.controller_rights())
+    return account_kubeconfig(plane, folder, CONTROLLER_ACCOUNT)
+
+
+@contextmanager
+def controlled(kubeconfig: Path, identity: str = "one") -> Iterator[Controller]:
+    """A running controller; it ends well, and its log has no traceback and no refusal."""
+    made = Controller(kubeconfig, identity)
+    made.start()
+    try:
+        assert made.port
+        yield made
+    finally:
+        made.stop()
+    wrong = [line for line in made.log if "Traceback" in line or "orbidden" in line]
+    assert not wrong, "".join(made.log)
