@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
@@ -19,6 +20,8 @@ from typing import Any
 
 import cgroup_node as nodes
 import pytest
+import yaml
+from cut_line import Line
 from fake_nvml import Fake, build
 from running_plane import ControlPlane
 
@@ -31,6 +34,7 @@ from tensorfusion_iac.api.worker import WorkerSpec, canonical, to_json
 
 pytestmark = pytest.mark.cluster
 
+Process = subprocess.Popen[str]
 NODE, GIB = "agent-node", 2**30
 WITHIN_S = 20.0
 
@@ -38,8 +42,16 @@ WITHIN_S = 20.0
 class Running:
     """One agent program with its cards, cgroups and API server."""
 
-    def __init__(self, plane: ControlPlane, fake: Fake, node: nodes.Node, process: subprocess.Popen[str], ports: tuple[int, int]):
-        self.plane, self.fake, self.node, self.process, self.ports = plane, fake, node, process, ports
+    def __init__(
+        self,
+        plane: ControlPlane,
+        line: Line,
+        fake: Fake,
+        node: nodes.Node,
+        process: subprocess.Popen[str],
+        ports: tuple[int, int],
+    ) -> None:
+        self.plane, self.line, self.fake, self.node, self.process, self.ports = plane, line, fake, node, process, ports
 
     def get(self, kind: str, name: str, *more: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.plane.kubectl("get", kind, name, "-o", "json", *more))
@@ -97,9 +109,9 @@ def eventually(holds: Callable[[], Any], within_s: float = WITHIN_S) -> Any:
         time.sleep(0.2)
 
 
-def start(plane: ControlPlane, fake: Fake, node: nodes.Node, folder: Path) -> tuple[subprocess.Popen[str], tuple[int, int]]:
+def start(kubeconfig: Path, fake: Fake, node: nodes.Node, folder: Path) -> tuple[subprocess.Popen[str], tuple[int, int]]:
     command = [
-        sys.executable, "-m", "tensorfusion_iac.cli", "serve", "agent", "--node", NODE, "--kubeconfig", str(plane.kubeconfig),
+        sys.executable, "-m", "tensorfusion_iac.cli", "serve", "agent", "--node", NODE, "--kubeconfig", str(kubeconfig),
         "--cgroups", str(node.mount), "--run-folder", str(folder), "--metrics-port", "0", "--history-port", "0",
     ]  # fmt: skip
     process = subprocess.Popen(command, env=fake.environment, stderr=subprocess.PIPE, text=True)
@@ -109,6 +121,22 @@ def start(plane: ControlPlane, fake: Fake, node: nodes.Node, folder: Path) -> tu
             os.set_blocking(process.stderr.fileno(), False)
             return process, (int(match[1]), int(match[2]))
     raise AssertionError("the agent did not start")
+
+
+def through_a_line(plane: ControlPlane, folder: Path) -> tuple[Line, Path]:
+    """A way to the API server that can be cut, and a kubeconfig that takes it."""
+    config = yaml.safe_load(plane.kubeconfig.read_text())
+    server = urllib.parse.urlsplit(config["clusters"][0]["cluster"]["server"])
+    line = Line(str(server.hostname), int(server.port or 443))
+    config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{line.port}"
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps(config))
+    for name in ("certificate-authority", "client-certificate", "client-key"):
+        for entry in (config["clusters"][0]["cluster"], config["users"][0]["user"]):
+            if name in entry:
+                entry[name] = str((plane.kubeconfig.parent / entry[name]).resolve())
+    path.write_text(json.dumps(config))
+    return line, path
 
 
 @pytest.fixture(scope="module")
@@ -124,10 +152,12 @@ def running(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactor
     fake.allow_mig(fake.add_card(), (("1g.10gb", 0, 1, (0, 1, 2, 3, 4, 5, 6), 1), ("3g.40gb", 2, 3, (0, 4), 4)))
     fake.add_card("NVIDIA X9000 Prototype", 24)
     with nodes.made(folder / "cgroup") as node:
-        process, ports = start(control_plane, fake, node, folder / "run")
+        line, kubeconfig = through_a_line(control_plane, folder)
+        process, ports = start(kubeconfig, fake, node, folder / "run")
         try:
-            yield Running(control_plane, fake, node, process, ports)
+            yield Running(control_plane, line, fake, node, process, ports)
         finally:
+            line.cut()
             if process.poll() is None:
                 process.kill()
             process.communicate(timeout=20)
@@ -170,8 +200,8 @@ def test_a_pod_is_held_from_start_to_end(running: Running) -> None:
     assert row["applied"] == {"tflops": "93.6", "vram": "8Gi"}
     with running.fake.working():
         job = running.node.run(container, running.fake.job_command())
-        eventually(lambda: (container / "tf-duty").is_dir())
-        assert str(job.pid) in (container / "tf-duty" / "cgroup.procs").read_text()
+        duty = container / "tf-duty"
+        eventually(lambda: duty.is_dir() and str(job.pid) in (duty / "cgroup.procs").read_text())
         metrics = eventually(lambda: (text := scrape(running)) and 'pod="held"' in text and text)
         assert re.search(r'tensorfusion_pod_vram_used_bytes\{[^}]*pod="held"[^}]*\} 1.073741824e\+09', metrics)
         assert 'enforced_by="vram=driver,compute=freezer"' in metrics
@@ -258,6 +288,28 @@ def test_what_does_not_change_is_not_written(running: Running) -> None:
     before = [running.gpu(index)["metadata"]["resourceVersion"] for index in range(3)]
     time.sleep(3)
     assert [running.gpu(index)["metadata"]["resourceVersion"] for index in range(3)] == before
+
+
+def test_without_the_api_server_pods_are_held_on_and_what_was_missed_is_made_up_for(running: Running) -> None:
+    uid = running.add_pod("outage", limit=0.1)
+    container = running.node.container(uid, nodes.container_id(1))
+    with running.fake.working():
+        job = running.node.run(container, running.fake.job_command())
+        eventually(lambda: (container / "tf-duty").is_dir() and len(running.limits()) == 2)
+        running.line.cut()
+        try:
+            time.sleep(4)
+            begin_s, given_s = time.monotonic(), running.fake.job_seconds(job.pid)
+            time.sleep(4)
+            share = (running.fake.job_seconds(job.pid) - given_s) / (time.monotonic() - begin_s)
+            assert share < 0.2
+            assert len(running.limits()) == 2
+            running.plane.kubectl("delete", "pod", "outage", "--force")
+        finally:
+            running.line.mend()
+        eventually(lambda: not running.limits() and not (container / "tf-duty").exists(), 40)
+        job.kill()
+    assert running.process.poll() is None
 
 
 def test_a_second_agent_of_the_node_is_refused(running: Running, tmp_path: Path) -> None:
