@@ -70,9 +70,10 @@ def read_pod(raw: object) -> GpuPod:
     uid, name = metadata.get("uid"), metadata.get("name")
     if not isinstance(uid, str) or not uid or not isinstance(name, str) or not name:
         raise NotOurPodError("not a pod: metadata.name or metadata.uid is missing")
-    annotations = {key: value for key, value in _mapping(metadata.get("annotations")).items() if key.startswith(names.PREFIX)}
+    written = _mapping(metadata.get("annotations")).items()
+    annotations = {key: value for key, value in written if key.startswith(names.PREFIX) and isinstance(value, str)}
     text = annotations.get(RESOLVED)
-    if not isinstance(text, str):
+    if text is None:
         raise NotOurPodError(f"the pod has no annotation {RESOLVED}; the admission webhook writes it")
     try:
         worker, claim = _worker(text)
@@ -87,8 +88,8 @@ def read_pod(raw: object) -> GpuPod:
         node=str(spec.get("nodeName") or ""),
         finished=status.get("phase") in _FINISHED,
         terminating=bool(metadata.get("deletionTimestamp")),
-        gates=tuple(str(gate.get("name")) for gate in spec.get("schedulingGates") or () if isinstance(gate, Mapping)),
-        priority=priority if isinstance(priority, int) else 0,
+        gates=_gates(spec.get("schedulingGates")),
+        priority=priority if type(priority) is int and abs(priority) < 2**31 else 0,
         preempts=spec.get("preemptionPolicy") != "Never",
         worker=worker,
         claim=claim,
@@ -107,6 +108,12 @@ def _worker(text: str) -> tuple[WorkerSpec, Claim]:
 
 def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else _NONE
+
+
+def _gates(gates: object) -> tuple[str, ...]:
+    if not isinstance(gates, list):
+        return ()
+    return tuple(str(gate.get("name")) for gate in gates if isinstance(gate, Mapping))
 
 
 def _time(text: object) -> datetime | None:
