@@ -59,11 +59,9 @@ class Cgroups:
                     return found, hierarchy
         return None
 
-    def pod(self, uid: str) -> Path | None:
-        """The directory of a pod in the v2 hierarchy; None if there is none (yet)."""
-        if self.unified is None:
-            return None
-        return next((path for found, path in pods_below(self.unified.root) if found == uid), None)
+    def pods(self) -> dict[str, Path]:
+        """The directories of all pods in the v2 hierarchy, by UID."""
+        return {} if self.unified is None else dict(pods_below(self.unified.root))
 
     def containers(self, pod: Path) -> dict[str, Path]:
         """The directories of a pod's containers, by container id."""

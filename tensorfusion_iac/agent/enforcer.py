@@ -163,7 +163,7 @@ class Enforcer:
             process = self._table.look_up(each.pid)
             if process is None:
                 # One that has just ended is no stranger; the driver lists it for a moment longer.
-                foreign = foreign or self._table.start_time(each.pid) is not None
+                foreign = foreign or (self._table.start_time(each.pid) is not None and not self._table.is_mps(each.pid))
                 continue
             if each.pid in before and before[each.pid].process.start_time != process.start_time:
                 meter.forget(each.pid)

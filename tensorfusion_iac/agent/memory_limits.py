@@ -35,9 +35,11 @@ class MemoryLimits:
         self._driver, self._cgroups, self._record = driver, cgroups, record
         self._set: dict[Spot, Bytes] = _read(record)
         self._folders: dict[str, Path] = {}
+        self._looked = False
 
     def keep(self, pods: Mapping[str, NodePod]) -> None:
         """Make the limits what they should be now. Failures are logged and tried again by the next call."""
+        self._looked = False
         wanted: dict[Spot, Bytes] = {}
         places: dict[Place, list[Spot]] = {}
         for pod in pods.values():
@@ -69,15 +71,22 @@ class MemoryLimits:
             return
         folder = self._folders.get(pod.uid)
         if folder is None or not folder.is_dir():
-            folder = self._cgroups.pod(pod.uid)
-            if folder is None:
-                self._folders.pop(pod.uid, None)
+            if fresh := self._fresh():
+                self._folders = fresh
+            folder = self._folders.get(pod.uid)
+            if folder is None or not folder.is_dir():
                 return  # its sandbox is not made yet
-            self._folders[pod.uid] = folder
         containers = self._cgroups.containers(folder)
         ours = [path for identifier, path in containers.items() if identifier in pod.containers]
         for card in cards:
             yield card, [folder, *ours]
+
+    def _fresh(self) -> dict[str, Path]:
+        """The directories of all pods, looked for once in a round; empty if they were."""
+        if self._looked:
+            return {}
+        self._looked = True
+        return self._cgroups.pods()
 
     def _ensure(self, spot: Spot, limit: Bytes) -> bool:
         card, folder = spot

@@ -17,6 +17,7 @@ from tensorfusion_iac.agent.cgroups import Cgroups, Hierarchy
 
 PROC = Path("/proc")
 _START_TIME = 19  # field 22 of /proc/<pid>/stat, counted after the command's closing bracket
+_MPS = "nvidia-cuda-mps"  # nvidia-cuda-mps-server, as the kernel cuts it
 _UNKNOWN_AGAIN_AFTER = 8  # looks, after which a process of no pod is looked at again: it may have been moved
 
 
@@ -63,6 +64,13 @@ class ProcessTable:
         except OSError:
             return None
         return int(text.rpartition(")")[2].split()[_START_TIME])
+
+    def is_mps(self, pid: int) -> bool:
+        """Whether a process is MPS's own server, which holds a card on behalf of its clients."""
+        try:
+            return (self._proc / str(pid) / "comm").read_text(errors="replace").startswith(_MPS)
+        except OSError:
+            return False
 
     def keep_only(self, pids: set[int]) -> None:
         """Forget the others."""

@@ -54,7 +54,7 @@ from tensorfusion_iac.kube.resource import GPU_NODES, GPUS, LEASES
 
 log = logging.getLogger(__name__)
 
-ROUND_S, PROBE_S = 0.5, 5.0
+ROUND_S, PROBE_S, PARTITIONS_S = 0.5, 5.0, 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,7 @@ class _Now:
 
     health: dict[str, Health] = field(default_factory=dict)
     partitioned: dict[str, Partitioned] = field(default_factory=dict)
+    followed: dict[str, tuple[tuple[partitions.Wanted, ...], float]] = field(default_factory=dict)
     capabilities: dict[str, CardCapabilities] = field(default_factory=dict)
     used_bytes: dict[str, int] = field(default_factory=dict)
     injection: Injection = field(default_factory=lambda: Injection("none", "not probed yet"))
@@ -213,7 +214,7 @@ class Agent:
                 continue
             wanted = self._view.wanted.get(objects.gpu_name(card.uuid))
             if wanted or (wanted is not None and card.partitioned):
-                self._now.partitioned[card.uuid] = partitions.follow(self.driver, card.uuid, wanted)
+                self._partition(card.uuid, wanted)
         if not self._now.capabilities:
             log.info("cgroups: %s; driver %s", describe_cgroups(self._cgroups), self.driver.version)
         for card in self.driver.cards():
@@ -222,6 +223,15 @@ class Agent:
                     self.driver, card, self._cgroups, has_mps=self._mps.available
                 )
         self._now.injection = injection(read_toolkit_config(self.settings.toolkit_config), self._view.node)
+
+    def _partition(self, card: str, wanted: tuple[partitions.Wanted, ...]) -> None:
+        """Follow the wish at once when it changes or was not met; else look now and then, which costs many calls."""
+        known, looked_s = self._now.followed.get(card, (None, 0.0))
+        met = card in self._now.partitioned and not self._now.partitioned[card].message
+        if known == wanted and met and time.monotonic() - looked_s < PARTITIONS_S:
+            return
+        self._now.partitioned[card] = partitions.follow(self.driver, card, wanted)
+        self._now.followed[card] = (wanted, time.monotonic())
 
     def _tell(self, enforcer: Enforcer, pods: Mapping[str, NodePod]) -> None:
         """Metrics, history, and the objects."""

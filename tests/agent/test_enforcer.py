@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -112,6 +113,22 @@ def test_a_pod_that_is_not_in_the_list_is_never_touched(bench: Bench) -> None:
     bench.round(use={pid: 100})
     assert not duty_of(bench, pod).exists()
     assert bench.enforcer.seen.foreign == {bench.card()}
+
+
+def test_a_process_of_no_pod_makes_the_card_foreign_and_an_mps_server_does_not(bench: Bench, tmp_path: Path) -> None:
+    program = tmp_path / "nvidia-cuda-mps-server"
+    program.write_bytes(Path("/bin/sleep").read_bytes())
+    program.chmod(0o755)
+    with subprocess.Popen([str(program), "60"]) as server, subprocess.Popen(["/bin/sleep", "60"]) as stranger:
+        try:
+            time.sleep(0.2)  # until both have become what they are
+            bench.fake.add_process(bench.fake.cards[0], server.pid)
+            bench.fake.add_process(bench.fake.cards[1], stranger.pid)
+            bench.round()
+            assert bench.enforcer.seen.foreign == {bench.card(1)}
+        finally:
+            server.kill()
+            stranger.kill()
 
 
 def test_a_hungry_pod_is_held_and_a_critical_one_never(bench: Bench) -> None:
