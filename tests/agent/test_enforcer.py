@@ -158,6 +158,19 @@ def test_the_use_of_a_pod_is_the_sum_of_its_processes_and_not_its_neighbours(ben
     assert uses[first.uid].sample_age_s is not None
 
 
+def test_a_pod_of_two_cards_is_held_on_both_by_the_stricter(bench: Bench) -> None:
+    pod = soft_pod(1, bench.card(0), 0.9, 0.9)
+    pod = replace(pod, cards={bench.card(0): pod.cards[bench.card(0)], bench.card(1): soft_pod(1, "", 0.2, 0.2).cards[""]})
+    pid = bench.process(pod)
+    bench.fake.add_process(bench.fake.cards[1], pid)
+    bench.serve(pod)
+    for _ in range(10):
+        bench.round(use={pid: 40}, index=1)
+    pulse = bench.pulser._pulsed[pod.uid].pulse
+    assert pulse.duty < 0.5
+    assert bench.enforcer.seen.targets[pod.uid, bench.card(1)] == pytest.approx(0.2)
+
+
 def test_new_limits_are_used_by_the_next_round(bench: Bench) -> None:
     pod = soft_pod(1, bench.card(), 0.3, 0.3)
     pid = bench.process(pod)

@@ -66,6 +66,17 @@ def test_a_request_below_the_limit_is_the_soft_limit(bench: Bench) -> None:
     assert set(bench.in_force().values()) == {(2 * GIB, 8 * GIB)}
 
 
+def test_every_card_of_a_pod_is_limited_by_its_uuid(bench: Bench) -> None:
+    second = bench.fake.add_card()
+    bench.nvml.restart()
+    pod = bench.pod()
+    pod = replace(pod, cards={**pod.cards, second.uuid.decode(): pod.cards[bench.card()]})
+    bench.node.container(pod.uid, container_id(1))
+    bench.limits.keep({pod.uid: pod})
+    assert [len(bench.fake.limits(card)) for card in bench.fake.cards] == [2, 2]
+    assert set(bench.limits.applied) == {(pod.uid, card) for card in pod.cards}
+
+
 def test_new_amounts_are_set_and_unchanged_ones_are_not_set_again(bench: Bench) -> None:
     pod = bench.pod()
     bench.node.container(pod.uid, container_id(1))
