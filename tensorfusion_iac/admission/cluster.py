@@ -99,7 +99,15 @@ class Cluster:
         self._quotas = Models(quotas, GPUResourceQuota)
         self._missed: dict[tuple[str, str, str], float] = {}
         self._pools_listed_at = float("-inf")
+        self.version = 0
+        """Changes whenever something changes here that a decision about a pod may rest on, its owners aside."""
+        for informer in (pools, profiles, quotas, self._namespaces, self._priority_classes):
+            informer.on_change(self._note)
         self.informers = (pools, profiles, quotas, self._namespaces, *self._owners.values(), self._priority_classes)
+
+    def _note(self, change: Change) -> None:
+        if change.old is None or _what_counts(change.object) != _what_counts(change.old):
+            self.version += 1
 
     @property
     def ready(self) -> bool:
@@ -140,6 +148,7 @@ class Cluster:
         found = self._profiles.get(name, namespace)
         if found is None and (item := await self._read(WORKLOAD_PROFILES, name, namespace)) is not None:
             found = self._profiles.add(item)
+            self.version += 1
         return found
 
     async def learn_pools(self) -> bool:
@@ -153,6 +162,7 @@ class Cluster:
             async with asyncio.timeout(LIVE_READ_S):
                 for item in (await self._client.list(GPU_POOLS)).items:
                     self._pools.add(item)
+        self.version += 1
         return set(self.pools) != known
 
     async def top_owner(self, namespace: str, direct: Owner | None) -> Owner | None:
@@ -192,6 +202,13 @@ def controller_of(item: Mapping[str, Any]) -> Owner | None:
             if isinstance(kind, str) and isinstance(name, str) and isinstance(uid, str):
                 return Owner(kind, name, uid)
     return None
+
+
+def _what_counts(item: Object) -> tuple[Any, ...]:
+    """The parts of an object on which a decision may rest: all but a status that changes all the time."""
+    metadata = item["metadata"]
+    vendors = (item.get("status") or {}).get("vendors")
+    return item.get("spec"), metadata.get("labels"), metadata.get("annotations"), item.get("globalDefault"), vendors
 
 
 def _is_name(text: str) -> bool:

@@ -17,6 +17,7 @@ Container = dict[str, Any]
 
 _SPEC_LISTS = ("volumes", "tolerations", "schedulingGates")
 _CONTAINER_LISTS = ("env", "volumeMounts")
+_NOTHING: Mapping[str, Any] = {}
 
 
 class Draft:
@@ -109,7 +110,7 @@ def shape_problems(pod: Mapping[str, Any]) -> list[Problem]:
     for group in ("initContainers", "containers"):
         containers = spec.get(group)
         for index, container in enumerate(containers if isinstance(containers, list) else ()):
-            if not isinstance(container, Mapping):
+            if not isinstance(container, dict):
                 continue
             where = f"spec.{group}[{index}]"
             for field in _CONTAINER_LISTS:
@@ -129,7 +130,7 @@ def _list_of_objects(parent: Mapping[str, Any], field: str, where: str, found: l
         found.append(Problem(where, quote(value), "a list"))
         return
     for index, item in enumerate(value):
-        if not isinstance(item, Mapping):
+        if not isinstance(item, dict):
             found.append(Problem(f"{where}[{index}]", quote(item), "an object"))
         elif not isinstance(item.get("name", ""), str):
             found.append(Problem(f"{where}[{index}].name", quote(item["name"]), "text"))
@@ -137,8 +138,9 @@ def _list_of_objects(parent: Mapping[str, Any], field: str, where: str, found: l
 
 def _object(parent: Mapping[str, Any], field: str, where: str, found: list[Problem]) -> Mapping[str, Any]:
     value = parent.get(field)
-    if isinstance(value, Mapping):
+    if value is None:
+        return _NOTHING
+    if isinstance(value, dict):
         return value
-    if value is not None:
-        found.append(Problem(where, quote(value), "an object"))
-    return {}
+    found.append(Problem(where, quote(value), "an object"))
+    return _NOTHING

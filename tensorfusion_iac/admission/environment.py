@@ -7,6 +7,7 @@ stand first, so that the user's own variables can refer to them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from tensorfusion_iac.admission.draft import Container, Draft
@@ -38,8 +39,9 @@ MPS_ACTIVE_THREAD_PERCENTAGE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 Entry = dict[str, Any]
 
 
+@lru_cache(maxsize=4096)
 def literal(name: str, value: str) -> Entry:
-    """A variable with a fixed value."""
+    """A variable with a fixed value. Entries are shared: nobody may change one."""
     return {"name": name, "value": value}
 
 
@@ -48,6 +50,7 @@ def from_annotation(name: str, key: str) -> Entry:
     return from_field(name, f"metadata.annotations['{key}']")
 
 
+@lru_cache(maxsize=4096)
 def from_field(name: str, path: str) -> Entry:
     """A variable from a field of the pod (the downward API)."""
     return {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}

@@ -11,18 +11,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
+_ABSENT: Any = object()
+
 Operation = dict[str, Any]
 """`{"op": "add" | "remove" | "replace", "path": <JSON pointer>, "value": ...}`."""
 
 
 def diff(before: Any, after: Any, path: str = "") -> list[Operation]:
     """The operations that turn `before` into `after`; none if they are equal. `apply(before, diff(before, after)) == after`."""
-    if before is after or (type(before) is type(after) and before == after):
+    if before is after:
         return []
-    if isinstance(before, dict) and isinstance(after, dict):
+    if type(before) is dict and type(after) is dict:
         return _diff_members(before, after, path)
-    if isinstance(before, list) and isinstance(after, list):
+    if type(before) is list and type(after) is list:
         return _diff_items(before, after, path)
+    if type(before) is type(after) and before == after:
+        return []
     return [{"op": "replace", "path": path, "value": after}]
 
 
@@ -70,14 +74,16 @@ def _copy(value: Any) -> Any:
 def _diff_members(before: Mapping[str, Any], after: Mapping[str, Any], path: str) -> list[Operation]:
     operations: list[Operation] = []
     for key, old in before.items():
-        where = f"{path}/{_escape(key)}"
-        if key not in after:
-            operations.append({"op": "remove", "path": where})
+        new = after.get(key, _ABSENT)
+        if new is old:
+            continue
+        if new is _ABSENT:
+            operations.append({"op": "remove", "path": f"{path}/{_escape(key)}"})
         else:
-            operations += diff(old, after[key], where)
-    operations += [
-        {"op": "add", "path": f"{path}/{_escape(key)}", "value": new} for key, new in after.items() if key not in before
-    ]
+            operations += diff(old, new, f"{path}/{_escape(key)}")
+    for key, new in after.items():
+        if key not in before:
+            operations.append({"op": "add", "path": f"{path}/{_escape(key)}", "value": new})
     return operations
 
 
@@ -91,10 +97,12 @@ def _diff_items(before: Sequence[Any], after: Sequence[Any], path: str) -> list[
         end += 1
     operations: list[Operation] = []
     for index in range(start):
-        operations += diff(before[index], after[index], f"{path}/{index}")
+        if before[index] is not after[index]:
+            operations += diff(before[index], after[index], f"{path}/{index}")
     operations += _diff_middle(before[start : len(before) - end], after[start : len(after) - end], path, start)
     for index in range(len(after) - end, len(after)):
-        operations += diff(before[index - len(after)], after[index], f"{path}/{index}")
+        if before[index - len(after)] is not after[index]:
+            operations += diff(before[index - len(after)], after[index], f"{path}/{index}")
     return operations
 
 
@@ -121,6 +129,8 @@ def _identity(item: Any) -> str:
 
 def _same_item(one: Any, other: Any) -> bool:
     """Whether two items of a list are the same thing, perhaps changed: equal, or objects of one name."""
+    if one is other:
+        return True
     if isinstance(one, dict) and isinstance(other, dict) and "name" in one:
         return bool(one["name"] == other.get("name"))
     return bool(one == other)

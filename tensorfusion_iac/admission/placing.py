@@ -75,9 +75,11 @@ def _prefer_nodes(draft: Draft, profile: WorkloadProfile) -> None:
 
 
 def _tolerate(draft: Draft, client: ClientComponent) -> None:
+    if not client.tolerations:
+        return
     present = draft.spec.get("tolerations") or []
     known = [_normal(toleration) for toleration in present]
-    wanted = [item.model_dump(mode="json", by_alias=True, exclude_none=True) for item in client.tolerations or ()]
+    wanted = [item.model_dump(mode="json", by_alias=True, exclude_none=True) for item in client.tolerations]
     missing = [toleration for toleration in wanted if _normal(toleration) not in known]
     if missing:
         draft.spec["tolerations"] = [*present, *missing]

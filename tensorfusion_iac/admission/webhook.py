@@ -14,6 +14,7 @@ from tensorfusion_iac.admission.claims import Wish
 from tensorfusion_iac.admission.cluster import Cluster, controller_of
 from tensorfusion_iac.admission.decision import AdmissionFacts, Decision, Grey, refused, untouched
 from tensorfusion_iac.admission.grey import GreyRelease, GreyRequest, GreyUnsettledError
+from tensorfusion_iac.admission.memo import Memo
 from tensorfusion_iac.admission.mutation import GREY, mutate
 from tensorfusion_iac.admission.resources import judge_resource
 from tensorfusion_iac.admission.review import Request
@@ -27,6 +28,7 @@ class Webhook:
 
     def __init__(self, cluster: Cluster, grey: GreyRelease) -> None:
         self.cluster, self.grey = cluster, grey
+        self._memo = Memo()
 
     async def mutate(self, request: Request) -> Decision:
         """Decide about a pod that is created."""
@@ -39,9 +41,13 @@ class Webhook:
         facts = AdmissionFacts(
             await self.cluster.namespace(request.namespace), await self.cluster.top_owner(request.namespace, direct)
         )
+        key = self._memo.key(pod, facts, self.cluster.version)
+        if (known := self._memo.get(key)) is not None:
+            return known
         decision = await self._decide(pod, facts, Grey.ON, None)
         if _lacks_pool(decision) and await self.cluster.learn_pools():
             decision = await self._decide(pod, facts, Grey.ON, None)
+        self._memo.put(key, decision)
         limit = _enabled_replicas(pod, facts, decision)
         if limit is None or (direct is None and limit > 0):
             return decision
