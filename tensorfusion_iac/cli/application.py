@@ -38,9 +38,11 @@ COMMANDS = (
     Entry("crds", "crds", "Write the custom resource definitions as YAML."),
     Entry("annotations", "annotations", "List the annotations, their values and their Python arguments."),
     Entry("models", "models", "List the GPU models that `gpu-model` can name."),
+    Entry("explain", "explain", "Say why a pod is pending, or on which GPUs it is.", "controller"),
+    Entry("simulate", "simulate", "Place workloads on nodes that exist or are wished for, as the scheduler would.", "controller"),
     Entry("local", "local", "A control plane on this machine, with simulated GPU nodes.", "local"),
     Entry("demo", "demo", "A control plane on this machine, then `pulumi up` of the project on it.", "local"),
-    Entry("serve", "serve", "Run one of the programs of a cluster: the webhook.", "controller"),
+    Entry("serve", "serve", "Run one of the programs of a cluster: the webhook, the scheduler's extender, the agent.", "controller"),
     Entry("version", "version", "Show the versions of this package and of what it works with."),
 )  # fmt: skip
 

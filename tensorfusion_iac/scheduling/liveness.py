@@ -7,7 +7,7 @@ and a lease that is long out of date by then is taken for a dead agent's until i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -63,12 +63,11 @@ class Liveness:
         for node in list(self._beats):
             self._judge(node)
 
-    def forgive(self, seconds: float) -> None:
-        """We were deaf for that long: nobody is to be blamed for it."""
-        self._beats = {
-            node: _Beat(beat.renewed, beat.seen_at + seconds if node in self._live else beat.seen_at, beat.life_s)
-            for node, beat in self._beats.items()
-        }
+    def assume_alive(self, nodes: Iterable[str]) -> None:
+        """Take these nodes' agents for alive, whatever they say."""
+        for node in nodes:
+            self._beats[node] = _Beat("", self._clock(), float("inf"))
+            self._judge(node)
 
     def _judge(self, node: str) -> None:
         beat = self._beats.get(node)
