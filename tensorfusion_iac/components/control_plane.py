@@ -53,7 +53,10 @@ class ControlPlane(Component):
         if given.get("crds", True):
             crds = [CustomResourceDefinitions(f"{resource_name}-crds", opts=pulumi.ResourceOptions(parent=self))]
         base = self._declare(resource_name, [*platform.namespaces(), *platform.priority_classes()], [])
-        rights = [*platform.service_accounts(), *platform.webhook_rights(), *platform.scheduler_rights()]
+        rights = [
+            *platform.service_accounts(), *platform.webhook_rights(), *platform.scheduler_rights(),
+            *platform.controller_rights(),
+        ]  # fmt: skip
         accounts = self._declare(resource_name, rights, base)
         policies = self._declare(resource_name, policy_objects(), [*base, *crds])
         configurations = [awaited(item) for item in webhook_configurations(Address(given["webhook_url"]))]

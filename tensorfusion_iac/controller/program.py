@@ -17,16 +17,27 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tensorfusion_iac.api import names
+from tensorfusion_iac.controller.fleetview import FleetView
 from tensorfusion_iac.controller.metrics import Metrics
+from tensorfusion_iac.controller.pod_keeper import PodKeeper
 from tensorfusion_iac.controller.podindex import PodIndex
 from tensorfusion_iac.controller.pods import kept
+from tensorfusion_iac.controller.pool_keeper import PoolKeeper
+from tensorfusion_iac.controller.quota_keeper import QuotaKeeper
 from tensorfusion_iac.controller.server import serving
 from tensorfusion_iac.controller.workload_keeper import WorkloadKeeper
 from tensorfusion_iac.controller.writing import Writer
 from tensorfusion_iac.kube.client import Client, Object
 from tensorfusion_iac.kube.informer import Informer
 from tensorfusion_iac.kube.lease import Lease, Terms
-from tensorfusion_iac.kube.resource import JOBS, PODS, REPLICA_SETS, TENSOR_FUSION_WORKLOADS, WORKLOAD_PROFILES
+from tensorfusion_iac.kube.resource import (
+    GPU_RESOURCE_QUOTAS,
+    JOBS,
+    PODS,
+    REPLICA_SETS,
+    TENSOR_FUSION_WORKLOADS,
+    WORKLOAD_PROFILES,
+)
 
 log = logging.getLogger(__name__)
 
@@ -57,10 +68,14 @@ class Controller:
         pods = Informer(client, PODS, label_selector=f"{names.ENABLED_LABEL}=true", keep=kept)
         middle = {kind.kind: Informer(client, kind, keep=_owners_only) for kind in (REPLICA_SETS, JOBS)}
         workloads, profiles = Informer(client, TENSOR_FUSION_WORKLOADS), Informer(client, WORKLOAD_PROFILES)
-        index = PodIndex(pods, middle)
-        self._informers = (pods, *middle.values(), workloads, profiles)
-        self.workloads = WorkloadKeeper(writer, index, workloads, profiles, _now)
-        self._keepers = (self.workloads,)
+        quotas, fleet, index = Informer(client, GPU_RESOURCE_QUOTAS), FleetView(client), PodIndex(pods, middle)
+        self._informers = (pods, *middle.values(), workloads, profiles, quotas, *fleet.informers)
+        self._keepers = (
+            WorkloadKeeper(writer, index, workloads, profiles, _now),
+            PodKeeper(writer, fleet, index, pods, _now),
+            QuotaKeeper(writer, index, quotas, _now),
+            PoolKeeper(writer, fleet, index, _now),
+        )
         for keeper in self._keepers:
             keeper.attach()
         self.metrics.watch("tensor_fusion_controller_leader", "Whether this replica writes.", lambda: float(self.lease.held))

@@ -29,10 +29,10 @@ class WorkQueue(Generic[K]):
     def __init__(self, period_s: float = 1.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._period_s, self._clock = period_s, clock
         self._due: dict[K, None] = {}
-        self._later: dict[K, asyncio.TimerHandle] = {}
+        self._later: dict[K, tuple[float, asyncio.TimerHandle]] = {}
         self._looking: set[K] = set()
         self._again: set[K] = set()
-        self._looked_at: dict[K, float] = {}
+        self._not_before: dict[K, float] = {}
         self._failures: dict[K, int] = {}
         self._wake = asyncio.Event()
 
@@ -43,13 +43,12 @@ class WorkQueue(Generic[K]):
         """Have a look at this."""
         if key in self._looking:
             self._again.add(key)
-        elif key not in self._due and key not in self._later:
-            self._after(key, self._looked_at.get(key, float("-inf")) + self._period_s - self._clock())
+        else:
+            self._at(key, self._not_before.get(key, float("-inf")))
 
     def later(self, key: K, wait_s: float) -> None:
-        """Have a look at this in a while, unless it is looked at earlier for another reason."""
-        if key not in self._due and key not in self._later:
-            self._after(key, wait_s)
+        """Have a look at this in a while, or earlier if there is another reason."""
+        self._at(key, self._clock() + wait_s)
 
     async def run(self, look: Callable[[K], Awaitable[None]], looks: int = 8) -> None:
         """Look at what comes, up to `looks` at a time, until cancelled."""
@@ -61,7 +60,7 @@ class WorkQueue(Generic[K]):
             self._again |= self._looking
             self._looking.clear()
             for key in self._again:
-                self._after(key, 0.0)
+                self._now(key)
             self._again.clear()
 
     async def _run(self, look: Callable[[K], Awaitable[None]]) -> None:
@@ -88,27 +87,32 @@ class WorkQueue(Generic[K]):
 
     def _ended(self, key: K, failed: bool) -> None:
         now = self._clock()
-        self._looked_at[key] = now
-        if len(self._looked_at) > _REMEMBERED:
-            self._looked_at = {key: at for key, at in self._looked_at.items() if now - at < self._period_s}
+        if len(self._not_before) > _REMEMBERED:
+            self._not_before = {key: at for key, at in self._not_before.items() if at > now}
         if failed:
             failures = self._failures[key] = self._failures.get(key, 0) + 1
-            self._again.discard(key)
-            self.later(key, min(RETRY_FIRST_S * 2.0 ** min(failures, 16), RETRY_MOST_S))
-            return
-        self._failures.pop(key, None)
+            self._not_before[key] = now + min(RETRY_FIRST_S * 2.0 ** min(failures, 16), RETRY_MOST_S)
+            self._again.add(key)
+        else:
+            self._not_before[key] = now + self._period_s
+            self._failures.pop(key, None)
         if key in self._again:
             self._again.discard(key)
             self.add(key)
 
-    def _after(self, key: K, wait_s: float) -> None:
+    def _at(self, key: K, when: float) -> None:
+        if key in self._due or (key in self._later and self._later[key][0] <= when):
+            return
+        if key in self._later:
+            self._later.pop(key)[1].cancel()
+        wait_s = when - self._clock()
         if wait_s <= 0:
             self._now(key)
         else:
-            self._later[key] = asyncio.get_running_loop().call_later(wait_s, self._now, key)
+            self._later[key] = (when, asyncio.get_running_loop().call_later(wait_s, self._now, key))
 
     def _now(self, key: K) -> None:
-        if (timer := self._later.pop(key, None)) is not None:
-            timer.cancel()
+        if (waiting := self._later.pop(key, None)) is not None:
+            waiting[1].cancel()
         self._due[key] = None
         self._wake.set()

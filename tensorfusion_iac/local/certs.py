@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from tensorfusion_iac.api.names import SCHEDULER_ACCOUNT, WEBHOOK_ACCOUNT, account_user
+from tensorfusion_iac.api.names import CONTROLLER_ACCOUNT, SCHEDULER_ACCOUNT, WEBHOOK_ACCOUNT, account_user
 from tensorfusion_iac.local.layout import write_private
 
 AUTHORITY_LIFE = timedelta(days=3650)
@@ -58,6 +58,7 @@ LEAVES = (
     Leaf("scheduler", CLUSTER, "system:kube-scheduler"),
     Leaf("webhook", CLUSTER, account_user(WEBHOOK_ACCOUNT), "system:serviceaccounts"),  # the rights of its account, no more
     Leaf("extender", CLUSTER, account_user(SCHEDULER_ACCOUNT), "system:serviceaccounts"),
+    Leaf("controller", CLUSTER, account_user(CONTROLLER_ACCOUNT), "system:serviceaccounts"),
     Leaf("kwok", CLUSTER, "kwok", "system:masters"),  # it plays every kubelet, and garbage collection of their pods
 )
 

@@ -18,7 +18,7 @@ from tensorfusion_iac.local.state import Settings
 TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 """The programs that are needed, by their names in the tool chain."""
 
-PROCESSES = (*TOOLS, "webhook", "extender")
+PROCESSES = (*TOOLS, "webhook", "extender", "controller")
 """The names of all processes, in the order of the table."""
 
 SERVICE_RANGE = "10.96.0.0/16"
@@ -47,6 +47,7 @@ def table(settings: Settings, layout: Layout) -> tuple[Process, ...]:
         _kwok(settings, layout),
         _webhook(settings, layout),
         _extender(settings, layout),
+        _controller(settings, layout),
     )
 
 
@@ -186,6 +187,23 @@ def _extender(settings: Settings, layout: Layout) -> Process:
     )
     probe = Probe(f"http://{HOST}:{port}/readyz")
     return Process("extender", argv, probe, after=("kube-apiserver",), until="the platform is deployed")
+
+
+def _controller(settings: Settings, layout: Layout) -> Process:
+    port = settings.ports.controller
+    argv = (
+        sys.executable,
+        "-m",
+        "tensorfusion_iac.cli",
+        "serve",
+        "controller",
+        f"--kubeconfig={layout.component_kubeconfig('controller')}",
+        f"--address={HOST}",
+        f"--port={port}",
+        "--identity=local",  # one that is started again need not wait for the lease of the one before it
+    )
+    probe = Probe(f"http://{HOST}:{port}/readyz")
+    return Process("controller", argv, probe, after=("kube-apiserver",), until="the platform is deployed")
 
 
 def _webhook(settings: Settings, layout: Layout) -> Process:

@@ -46,7 +46,7 @@ _GRACE_S = 5.0
 _START_TIMEOUT_S = 60.0
 _GIVE_UP_AFTER = 3  # failures in a row before it was ever ready
 _LOG_TAIL_LINES = 8
-_COMPONENTS = ("controller-manager", "scheduler", "kwok", "webhook", "extender")
+_COMPONENTS = ("controller-manager", "scheduler", "kwok", "webhook", "extender", "controller")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ PROFILES = Resource(**_API, plural="workloadprofiles", kind="WorkloadProfile")
 WORKLOADS = Resource(**_API, plural="tensorfusionworkloads", kind="TensorFusionWorkload")
 
 Manifest = Mapping[str, Any]
+_POOL_COLUMNS = ("pool", "default", "local GPUs", "phase", "nodes ready", "free TFLOPS", "free VRAM")
 _POLL_S = 0.5
 
 
@@ -42,18 +43,28 @@ def read(kubeconfig: Path) -> list[Table]:
 
 
 def read_when_running(kubeconfig: Path, timeout_s: float = 30.0) -> list[Table]:
-    """As `read`, once every pod of ours runs or the time is over. Raises KubeError."""
-    asyncio.run(_wait_for_pods(kubeconfig, timeout_s))
+    """As `read`, once every pod of ours runs and the controller has told of it, or the time is over. Raises KubeError."""
+    asyncio.run(_wait(kubeconfig, timeout_s))
     return read(kubeconfig)
 
 
-async def _wait_for_pods(kubeconfig: Path, timeout_s: float) -> None:
+async def _wait(kubeconfig: Path, timeout_s: float) -> None:
     async with await Client.from_kubeconfig(kubeconfig) as client:
         for _ in range(int(timeout_s / _POLL_S)):
-            phases = {_at(pod, "status").get("phase") for pod in await _items(client, PODS) if _is_ours(pod)}
-            if phases and phases <= {"Running", "Succeeded", "Failed"}:
+            pods, workloads, pools = [await _items(client, kind) for kind in (PODS, WORKLOADS, POOLS)]
+            if is_told([pod for pod in pods if _is_ours(pod)], workloads, pools):
                 return
             await asyncio.sleep(_POLL_S)
+
+
+def is_told(pods: Sequence[Manifest], workloads: Sequence[Manifest], pools: Sequence[Manifest]) -> bool:
+    """Whether our pods run, and the controller has said so of their workloads and of the pools."""
+    phases = [_at(pod, "status").get("phase") for pod in pods]
+    running = sum(phase == "Running" for phase in phases)
+    ready = sum(int(_at(item, "status").get("readyWorkers") or 0) for item in workloads)
+    counted = sum(int(_at(item, "status").get("runningAppsCnt") or 0) for item in pools)
+    shown = sum(bool(_at(item, "status").get("readyWorkers")) for item in workloads)
+    return bool(phases) and set(phases) <= {"Running", "Succeeded", "Failed"} and ready >= running and counted >= shown
 
 
 async def _read(kubeconfig: Path) -> list[Table]:
@@ -85,7 +96,7 @@ def tables(
     ours = [item for item in deployments if _labels(_at(item, "spec", "template")).get(ENABLED_LABEL) == "true"]
     indices = {str(_at(gpu, "status").get("uuid")): str(_at(gpu, "status").get("index")) for gpu in gpus}
     return [
-        Table("Pools", ("pool", "default", "local GPUs", "phase"), tuple(_pool(item) for item in pools)),
+        Table("Pools", _POOL_COLUMNS, tuple(_pool(item) for item in pools)),
         Table("Cards", ("model", "cards", "nodes"), _cards(gpus)),
         Table("Profiles", ("namespace", "profile", "requests", "limits", "qos"), tuple(_profile(item) for item in profiles)),
         *([_workload_table(workloads)] if workloads else []),
@@ -99,15 +110,29 @@ def tables(
 
 
 def _workload_table(workloads: Sequence[Manifest]) -> Table:
-    rows = tuple((_meta(item, "namespace"), _meta(item, "name"), str(_at(item, "status").get("phase", ""))) for item in workloads)
-    return Table("Workloads", ("namespace", "workload", "phase"), rows)
+    return Table("Workloads", ("namespace", "workload", "phase", "ready"), tuple(_workload(item) for item in workloads))
+
+
+def _workload(item: Manifest) -> tuple[str, ...]:
+    status = _at(item, "status")
+    ready = f"{status['readyWorkers']}/{status.get('workerCount', 0)}" if "readyWorkers" in status else ""
+    return (_meta(item, "namespace"), _meta(item, "name"), str(status.get("phase", "")), ready)
 
 
 def _pool(item: Manifest) -> tuple[str, ...]:
     local = _at(item, "spec").get("defaultUsingLocalGPU", False)
     default = _at(item, "metadata", "annotations").get(DEFAULT_POOL_ANNOTATION) == "true"
-    phase = str(_at(item, "status").get("phase", ""))
-    return (_meta(item, "name"), "yes" if default else "no", "yes" if local else "no", phase)
+    status = _at(item, "status")
+    nodes = f"{status['readyNodes']}/{status.get('totalNodes', 0)}" if "readyNodes" in status else ""
+    compute, memory = (_free(status, what) for what in ("TFlops", "VRAM"))
+    yes = {True: "yes", False: "no"}
+    return (_meta(item, "name"), yes[default], yes[bool(local)], str(status.get("phase", "")), nodes, compute, memory)
+
+
+def _free(status: Manifest, what: str) -> str:
+    """`available of total`; empty where no controller has told."""
+    available, total = status.get(f"available{what}"), status.get(f"total{what}")
+    return "" if available is None else f"{available} of {total}"
 
 
 def _cards(gpus: Sequence[Manifest]) -> tuple[tuple[str, ...], ...]:

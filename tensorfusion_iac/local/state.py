@@ -34,6 +34,7 @@ class Ports(_Record):
     kwok: Port
     webhook: Port
     extender: Port
+    controller: Port
 
 
 class NodeGroup(_Record):

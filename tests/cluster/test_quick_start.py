@@ -99,6 +99,16 @@ def test_every_pod_was_resolved_by_the_webhook_and_runs(demo: Demo, shown: str) 
     assert (workers["chat"].qos.value, workers["chat"].vram_request_bytes) == ("high", 20 * 2**30)
 
 
+def test_the_controller_tells_of_workloads_and_of_the_pool(demo: Demo, shown: str) -> None:
+    pods = demo.get("pods", "-n", "ml")
+    workloads = {item["metadata"]["name"]: item["status"] for item in demo.get("tensorfusionworkloads", "-n", "ml")}
+    assert set(workloads) == {pod["metadata"]["labels"]["app"] for pod in pods}
+    assert sum(status["readyWorkers"] for status in workloads.values()) == len(pods)
+    (pool,) = demo.get("gpupools")
+    assert (pool["status"]["phase"], pool["status"]["runningAppsCnt"]) == ("Running", len(workloads))
+    assert pool["status"]["readyNodes"] == pool["status"]["totalNodes"] == 3
+
+
 def test_a_second_run_changes_nothing(demo: Demo, shown: str) -> None:
     again = demo.tensorfusion("demo")
     assert "already up" in again

@@ -86,6 +86,23 @@ def test_a_look_that_fails_is_repeated_and_holds_up_nothing_else() -> None:
     assert sorted(tries) == ["bad", "bad", "good", "strange", "strange"]
 
 
+def test_a_change_is_looked_at_before_a_look_that_was_put_off() -> None:
+    seen: list[str] = []
+
+    async def look(work: WorkQueue[str], key: str) -> None:
+        seen.append(key)
+        if len(seen) < 3:
+            work.later(key, 3600)
+            work.add(key)
+
+    async def act(work: WorkQueue[str]) -> None:
+        work.later("a", 3600)
+        work.add("a")
+
+    looks(act, look)
+    assert seen == ["a", "a", "a"]
+
+
 def test_what_was_being_looked_at_when_the_lease_was_lost_is_looked_at_in_the_next_term() -> None:
     seen: list[str] = []
 

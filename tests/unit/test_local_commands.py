@@ -24,6 +24,7 @@ PORTS = Ports(
     kwok=20006,
     webhook=20007,
     extender=20008,
+    controller=20009,
 )
 LAYOUT = Layout(Path("/home/me/.local"))
 SETTINGS = Settings(ports=PORTS, groups=DEFAULT_GROUPS, tools={name: Path("/bin") / name for name in commands.TOOLS})
@@ -37,7 +38,7 @@ def test_every_program_is_run_under_its_own_name() -> None:
 
 def test_nothing_waits_for_what_needs_the_platform() -> None:
     idle = {name for name, process in TABLE.items() if process.until}
-    assert idle == {"webhook", "extender"}
+    assert idle == {"webhook", "extender", "controller"}
     assert all(not idle & set(process.after) for process in TABLE.values())
 
 

@@ -25,6 +25,7 @@ PORTS = Ports(
     kwok=20006,
     webhook=20007,
     extender=20008,
+    controller=20009,
 )
 SETTINGS = Settings(ports=PORTS, groups=DEFAULT_GROUPS, tools={"etcd": Path("/bin/etcd")})
 

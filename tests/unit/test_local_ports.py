@@ -22,6 +22,7 @@ OLD = Ports(
     kwok=20006,
     webhook=20007,
     extender=20008,
+    controller=20009,
 )
 
 
@@ -34,9 +35,9 @@ def test_remembered_ports_are_kept() -> None:
 
 
 def test_new_ports_are_distinct_even_if_the_same_one_is_drawn_twice() -> None:
-    drawn = iter([7000, 7000, 7000, 7001, 7001, 7002, 7003, 7004, 7005, 7006, 7007])
+    drawn = iter([7000, 7000, 7000, 7001, 7001, *range(7002, 7009)])
     chosen = ports.choose(None, None, all_free, lambda: next(drawn)).ports
-    assert list(chosen.model_dump().values()) == [7000, 7001, 7002, 7003, 7004, 7005, 7006, 7007]
+    assert list(chosen.model_dump().values()) == list(range(7000, 7009))
 
 
 def test_a_busy_remembered_port_is_replaced_and_told() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tensorfusion_iac.api import resolve
-from tensorfusion_iac.local.overview import Table, tables
+from tensorfusion_iac.local.overview import Table, is_told, tables
 
 P = "tensor-fusion.ai/"
 TEMPLATE: dict[str, Any] = {
@@ -63,12 +63,33 @@ def test_pools_profiles_and_cards_are_counted() -> None:
         "spec": {"qos": "low", "resources": {"requests": {"vram": "4Gi"}}},
     }
     shown = _tables(pools=[pool], profiles=[profile], gpus=GPUS)
-    assert shown["Pools"].rows == (("p", "yes", "yes", ""),)
+    assert shown["Pools"].rows == (("p", "yes", "yes", "", "", "", ""),)
     assert shown["Profiles"].rows == (("ml", "small", "vram 4Gi", "", "low"),)
     assert shown["Cards"].rows == (("L40S", "2", "n0"),)
 
 
 def test_workloads_are_shown_where_there_are_any() -> None:
     assert "Workloads" not in _tables()
-    workload = {"metadata": {"namespace": "ml", "name": "chat"}, "status": {"phase": "Running"}}
-    assert _tables(workloads=[workload])["Workloads"].rows == (("ml", "chat", "Running"),)
+    status = {"phase": "Running", "readyWorkers": 1, "workerCount": 2}
+    workload = {"metadata": {"namespace": "ml", "name": "chat"}, "status": status}
+    assert _tables(workloads=[workload])["Workloads"].rows == (("ml", "chat", "Running", "1/2"),)
+
+
+def test_a_pool_is_shown_with_what_the_controller_says_of_it() -> None:
+    status = {
+        "phase": "Running", "readyNodes": 2, "totalNodes": 3, "availableTFlops": "300", "totalTFlops": "400",
+        "availableVRAM": "10Gi", "totalVRAM": "80Gi",
+    }  # fmt: skip
+    pool = {"metadata": {"name": "p"}, "spec": {}, "status": status}
+    assert _tables(pools=[pool])["Pools"].rows == (("p", "no", "no", "Running", "2/3", "300 of 400", "10Gi of 80Gi"),)
+
+
+def test_the_last_screen_waits_for_the_controller_to_have_told_of_running_pods() -> None:
+    running, waiting = {"status": {"phase": "Running"}}, {"status": {"phase": "Pending"}}
+    told = {"status": {"readyWorkers": 1}}
+    counted = {"status": {"runningAppsCnt": 1}}
+    assert is_told([running], [told], [counted])
+    assert not is_told([], [], [])
+    assert not is_told([running, waiting], [told], [counted])
+    assert not is_told([running], [], [counted])
+    assert not is_told([running], [told], [{}])
