@@ -140,7 +140,7 @@ def containers(draw: st.DrawFn, name: str) -> dict[str, Any]:
 @st.composite
 def pods(draw: st.DrawFn) -> dict[str, Any]:
     """Plausible pods of all kinds, right and wrong."""
-    annotations = {key(name): draw(_values[name]) for name in draw(st.sets(st.sampled_from(sorted(_values)), max_size=8))}
+    annotations = {key(name): draw(_values[name]) for name in sorted(draw(st.sets(st.sampled_from(sorted(_values)), max_size=8)))}
     app_names = draw(st.lists(names, min_size=1, max_size=3, unique=True))
     init_names = [f"init-{n}" for n in range(draw(st.integers(0, 2)))]
     if draw(st.booleans()):
@@ -164,7 +164,7 @@ def pods(draw: st.DrawFn) -> dict[str, Any]:
         "runtimeClassName": "mine",
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}},
     }
-    for field in draw(st.sets(st.sampled_from(sorted(optional)), max_size=4)):
+    for field in sorted(draw(st.sets(st.sampled_from(sorted(optional)), max_size=4))):
         spec[field] = optional[field]
     labels = {ENABLED_LABEL: draw(st.sampled_from(["true", "true", "true", "false"]))}
     return {"metadata": {"generateName": "chat-", "labels": labels, "annotations": annotations}, "spec": spec}
