@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -20,6 +21,9 @@ from tensorfusion_iac.agent.pods import NodePod
 log = logging.getLogger(__name__)
 
 RECORD = Path("/run/tensor-fusion/agent/memory-limits.json")
+
+READ_BACK_S = 10.0
+"""A limit that was confirmed is read again after this time: somebody else may have changed it."""
 
 Spot = tuple[str, str]
 """A card's UUID and a cgroup's directory."""
@@ -34,6 +38,7 @@ class MemoryLimits:
         self.applied: Mapping[Place, int] = {}
         self._driver, self._cgroups, self._record = driver, cgroups, record
         self._set: dict[Spot, Bytes] = _read(record)
+        self._read_back_s: dict[Spot, float] = {}
         self._folders: dict[str, Path] = {}
         self._looked = False
 
@@ -90,9 +95,12 @@ class MemoryLimits:
 
     def _ensure(self, spot: Spot, limit: Bytes) -> bool:
         card, folder = spot
+        now_s = time.monotonic()
         try:
             if self._set.get(spot) != limit:
                 self._driver.limit_memory(card, folder, *limit)
+            elif now_s - self._read_back_s.get(spot, float("-inf")) < READ_BACK_S:
+                return True
             in_force = self._driver.memory_limit(card, folder)
         except DriverError as error:
             log.warning("memory limit of %s on %s: %s", folder, card, error)
@@ -101,7 +109,7 @@ class MemoryLimits:
             log.warning("memory limit of %s on %s: set to %s, the driver says %s", folder, card, limit, in_force)
             self._set.pop(spot, None)
             return False
-        self._set[spot] = limit
+        self._set[spot], self._read_back_s[spot] = limit, now_s
         return True
 
     def _clear(self, spot: Spot) -> None:
@@ -113,6 +121,7 @@ class MemoryLimits:
                 log.warning("memory limit of %s on %s is not removed: %s", folder, card, error)
                 return
         del self._set[spot]
+        self._read_back_s.pop(spot, None)
 
     def _write(self) -> None:
         rows = [[card, folder, *limit] for (card, folder), limit in self._set.items()]

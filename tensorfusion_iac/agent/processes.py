@@ -18,6 +18,7 @@ from tensorfusion_iac.agent.cgroups import Cgroups, Hierarchy
 PROC = Path("/proc")
 _START_TIME = 19  # field 22 of /proc/<pid>/stat, counted after the command's closing bracket
 _MPS = "nvidia-cuda-mps"  # nvidia-cuda-mps-server, as the kernel cuts it
+_STAT_BYTES = 2048
 _UNKNOWN_AGAIN_AFTER = 8  # looks, after which a process of no pod is looked at again: it may have been moved
 
 
@@ -40,7 +41,7 @@ class ProcessTable:
     """Looks processes up, and remembers by pid and start time."""
 
     def __init__(self, cgroups: Cgroups, proc: Path = PROC) -> None:
-        self._cgroups, self._proc = cgroups, proc
+        self._cgroups, self._proc, self._stats = cgroups, proc, str(proc)
         self._known: dict[int, tuple[int, Process | None, int]] = {}
 
     def look_up(self, pid: int) -> Process | None:
@@ -59,11 +60,17 @@ class ProcessTable:
 
     def start_time(self, pid: int) -> int | None:
         """When a process started, in clock ticks since boot; None if it is gone."""
-        try:
-            text = (self._proc / str(pid) / "stat").read_text(errors="replace")
+        try:  # plain calls: this is done for each process on a card twice a second
+            file = os.open(f"{self._stats}/{pid}/stat", os.O_RDONLY)
         except OSError:
             return None
-        return int(text.rpartition(")")[2].split()[_START_TIME])
+        try:
+            text = os.read(file, _STAT_BYTES)
+        except OSError:
+            return None
+        finally:
+            os.close(file)
+        return int(text.rpartition(b")")[2].split()[_START_TIME])
 
     def is_mps(self, pid: int) -> bool:
         """Whether a process is MPS's own server, which holds a card on behalf of its clients."""

@@ -12,7 +12,7 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -54,7 +54,7 @@ from tensorfusion_iac.kube.resource import GPU_NODES, GPUS, LEASES
 
 log = logging.getLogger(__name__)
 
-ROUND_S, PROBE_S, PARTITIONS_S = 0.5, 5.0, 10.0
+ROUND_S, PROBE_S, PARTITIONS_S, INJECTION_S = 0.5, 5.0, 10.0, 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,7 @@ class _Now:
     followed: dict[str, tuple[tuple[partitions.Wanted, ...], float]] = field(default_factory=dict)
     capabilities: dict[str, CardCapabilities] = field(default_factory=dict)
     used_bytes: dict[str, int] = field(default_factory=dict)
+    injection_s: float = float("-inf")
     injection: Injection = field(default_factory=lambda: Injection("none", "not probed yet"))
 
 
@@ -123,12 +124,14 @@ class Agent:
         self._cgroups = Cgroups(settings.cgroups)
         self._limits = MemoryLimits(driver, self._cgroups, settings.record)
         self._mps = Mps(driver, settings.mps)
-        self._view = ClusterView(settings.node)
-        self._view.on_change = self._soon.set
-        self._view.on_gone = lambda name: self.reporter.lost(GPUS, name)
+        self.view = ClusterView(settings.node)
+        self.view.on_change = self._soon.set
+        self.view.on_gone = lambda name: self.reporter.lost(GPUS, name)
         self._now = _Now()
         self._notices = Notices(client, settings.node)
         self._ended = threading.Event()
+        self._told: object = None
+        self._enforced: Mapping[tuple[str, str], str] = {}
         self._lease_annotations: dict[str, str] = {}
 
     async def run(self, on_ready: Callable[[int, int], None] = lambda metrics, history: None) -> None:
@@ -140,7 +143,7 @@ class Agent:
             ports = await self._serve(stack)
             pulser = Pulser(lifeline.beat)
             enforcer = Enforcer(self.driver, ProcessTable(self._cgroups), pulser, notice=self._notices.take)
-            self._view.on_pods = lambda pods: self._take_pods(enforcer, pods)
+            self.view.on_pods = lambda pods: self._take_pods(enforcer, pods)
             rounds = EnforcerThread(enforcer)
             events = threading.Thread(target=self._wait_for_xids, args=(asyncio.get_running_loop(),), name="xids", daemon=True)
             stack.callback(self._end, rounds, pulser, events)
@@ -148,7 +151,7 @@ class Agent:
                 thread.start()
             on_ready(*ports)
             async with asyncio.TaskGroup() as tasks:
-                informers = self._view.informers(self._client)
+                informers = self.view.informers(self._client)
                 for informer in informers:
                     tasks.create_task(informer.run())
                 tasks.create_task(self._rounds(enforcer))
@@ -212,7 +215,7 @@ class Agent:
                 self._now.used_bytes[card.uuid] = self.driver.used_bytes(card.uuid)
             if not card.can_partition:
                 continue
-            wanted = self._view.wanted.get(objects.gpu_name(card.uuid))
+            wanted = self.view.wanted.get(objects.gpu_name(card.uuid))
             if wanted or (wanted is not None and card.partitioned):
                 self._partition(card.uuid, wanted)
         if not self._now.capabilities:
@@ -222,7 +225,9 @@ class Agent:
                 self._now.capabilities[card.uuid] = card_capabilities(
                     self.driver, card, self._cgroups, has_mps=self._mps.available
                 )
-        self._now.injection = injection(read_toolkit_config(self.settings.toolkit_config), self._view.node)
+        if time.monotonic() - self._now.injection_s > INJECTION_S:
+            self._now.injection = injection(read_toolkit_config(self.settings.toolkit_config), self.view.node)
+            self._now.injection_s = time.monotonic() if self.view.node is not None else float("-inf")
 
     def _partition(self, card: str, wanted: tuple[partitions.Wanted, ...]) -> None:
         """Follow the wish at once when it changes or was not met; else look now and then, which costs many calls."""
@@ -234,32 +239,44 @@ class Agent:
         self._now.followed[card] = (wanted, time.monotonic())
 
     def _tell(self, enforcer: Enforcer, pods: Mapping[str, NodePod]) -> None:
-        """Metrics, history, and the objects."""
-        seen, cards = enforcer.seen, tuple(self.driver.cards())
+        """Metrics and history; and the objects, if anything that they tell has changed."""
+        seen, cards, now = enforcer.seen, tuple(self.driver.cards()), self._now
         self.history.add(seen.containers, time.time())
         held = objects.Held(dict(self._limits.applied), seen.unreachable, self._mps.served)
-        uid = self._view.node_uid
-        enforced: dict[tuple[str, str], str] = {}
         used_by = {card.uuid: self._used_by(card, seen.foreign) for card in cards}
+        told = (
+            self.view.node_uid, cards, pods, held, used_by, dict(now.health), dict(now.partitioned), dict(now.capabilities),
+            now.injection,
+        )  # fmt: skip
+        if told != self._told:
+            self._told = told
+            self._enforced = self._report(cards, pods, held, used_by)
+        self.metrics.snapshot = Snapshot(cards, dict(now.health), dict(now.used_bytes), pods, self._enforced, seen)
+
+    def _report(
+        self, cards: Sequence[Card], pods: Mapping[str, NodePod], held: objects.Held, used_by: Mapping[str, str]
+    ) -> dict[tuple[str, str], str]:
+        """Say what the objects should be. Returns by what each pod is held on each card."""
+        node, uid, now = self.settings.node, self.view.node_uid, self._now
+        enforced: dict[tuple[str, str], str] = {}
         for card in cards:
-            capabilities = self._now.capabilities.get(card.uuid)
+            capabilities = now.capabilities.get(card.uuid)
             if capabilities is None:
                 continue
             status = objects.gpu_status(
-                card, self.settings.node, health=self._now.health.get(card.uuid, Health()), used_by=used_by[card.uuid],
-                capabilities=capabilities, partitioned=self._now.partitioned.get(card.uuid, Partitioned()),
-                pods=pods, held=held,
+                card, node, health=now.health.get(card.uuid, Health()), used_by=used_by[card.uuid], capabilities=capabilities,
+                partitioned=now.partitioned.get(card.uuid, Partitioned()), pods=pods, held=held,
             )  # fmt: skip
             enforced |= {(row["uid"], card.uuid): row["enforcedBy"] for row in status["pods"]}
             if uid:
-                self.reporter.want(GPUS, objects.gpu_metadata(card, self.settings.node, uid), status)
+                self.reporter.want(GPUS, objects.gpu_metadata(card, node, uid), status)
         if uid:
-            status = objects.gpu_node_status(cards, used_by, self._now.injection, __version__)
-            self.reporter.want(GPU_NODES, objects.gpu_node_metadata(self.settings.node, uid), status)
-        self.metrics.snapshot = Snapshot(cards, dict(self._now.health), dict(self._now.used_bytes), pods, enforced, seen)
+            status = objects.gpu_node_status(cards, used_by, now.injection, __version__)
+            self.reporter.want(GPU_NODES, objects.gpu_node_metadata(node, uid), status)
+        return enforced
 
     def _used_by(self, card: Card, foreign: frozenset[str]) -> str:
-        if plugin_cards(self._view.node) > 0:
+        if plugin_cards(self.view.node) > 0:
             return "nvidia-device-plugin"
         return "foreign" if card.uuid in foreign else "tensor-fusion"
 
@@ -295,7 +312,7 @@ class Agent:
 
     def _earlier(self, uuid: str) -> Health:
         """A card that an earlier agent had given up has to earn its trust anew."""
-        health, message = self._view.reported.get(uuid, ("", ""))
+        health, message = self.view.reported.get(uuid, ("", ""))
         return Health(State.UNHEALTHY, message) if health in (State.UNHEALTHY, State.RECOVERING) else Health()
 
     def _wait_for_xids(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -308,7 +325,7 @@ class Agent:
 
     async def _beat(self) -> None:
         while True:
-            uid = self._view.node_uid
+            uid = self.view.node_uid
             if not uid:
                 await asyncio.sleep(ROUND_S)
                 continue
