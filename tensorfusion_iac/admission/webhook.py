@@ -15,11 +15,11 @@ from tensorfusion_iac.admission.cluster import Cluster, controller_of
 from tensorfusion_iac.admission.decision import AdmissionFacts, Decision, Grey, refused, untouched
 from tensorfusion_iac.admission.grey import GreyRelease, GreyRequest, GreyUnsettledError
 from tensorfusion_iac.admission.memo import Memo
-from tensorfusion_iac.admission.mutation import GREY, mutate
+from tensorfusion_iac.admission.mutation import GREY, RESOLVED, mutate
 from tensorfusion_iac.admission.resources import judge_resource
 from tensorfusion_iac.admission.review import Request
 from tensorfusion_iac.admission.templates import judge_template, pod_template
-from tensorfusion_iac.api import ENABLED_LABEL, GROUP, UNJUDGED, Owner, Problem, profile_name, resolve
+from tensorfusion_iac.api import ENABLED_LABEL, GROUP, UNJUDGED, Owner, Problem, key, profile_name, resolve
 from tensorfusion_iac.api.problem import literal
 
 
@@ -41,14 +41,16 @@ class Webhook:
         facts = AdmissionFacts(
             await self.cluster.namespace(request.namespace), await self.cluster.top_owner(request.namespace, direct)
         )
-        key = self._memo.key(pod, facts, self.cluster.version)
-        if (known := self._memo.get(key)) is not None:
+        remembered = self._memo.key(pod, facts, self.cluster.version)
+        if (known := self._memo.get(remembered)) is not None:
             return known
         decision = await self._decide(pod, facts, Grey.ON, None)
         if _lacks_pool(decision) and await self.cluster.learn_pools():
             decision = await self._decide(pod, facts, Grey.ON, None)
-        self._memo.put(key, decision)
+        self._memo.put(remembered, decision)
         limit = _enabled_replicas(pod, facts, decision)
+        if limit is None and not decision.allowed and direct is not None and _was_left_as_written(pod):
+            return untouched()
         if limit is None or (direct is None and limit > 0):
             return decision
         return await self._in_grey_release(request, facts, decision, direct, limit)
@@ -99,6 +101,14 @@ def _unavailable(subject: str, field: str, what: str, message: str) -> Decision:
 def _lacks_pool(decision: Decision) -> bool:
     """Whether a pool that may have been created just now could change the decision."""
     return any(problem.field == "gpupool" or problem.field.endswith("spec.poolName") for problem in decision.problems)
+
+
+def _was_left_as_written(pod: object) -> bool:
+    """Whether a pod has been put on the other side of its grey release already. What another webhook did to it since (a
+    container more, of which nothing says whether to inject it) is then no reason to refuse it.
+    """
+    annotations = _annotations(pod)
+    return annotations.get(GREY) == "off" and key("enabled-replicas") in annotations and RESOLVED not in annotations
 
 
 def _enabled_replicas(pod: object, facts: AdmissionFacts, decision: Decision) -> int | None:

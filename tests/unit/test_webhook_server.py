@@ -231,6 +231,18 @@ def test_no_bytes_make_the_server_fail(server: Running, body: bytes) -> None:
     assert server.ask("POST", MUTATE_PATH, body)[0] in (200, 400)
 
 
+def test_the_other_side_of_a_grey_release_is_left_alone_when_it_is_asked_about_again(server: Running) -> None:
+    """Another webhook has added a container meanwhile, so that nothing says any more which one is meant."""
+    item = pod({"vram-request": "1Gi", "enabled-replicas": "1", "grey": "off"}, {"name": "main"}, {"name": "proxy"})
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "chat-5d9f", "uid": "4", "controller": True}
+    item["metadata"]["ownerReferences"] = [owner]
+    found = response(server, MUTATE_PATH, review(item))
+    assert found["allowed"]
+    assert "patch" not in found
+    del item["metadata"]["annotations"]["tensor-fusion.ai/grey"]
+    assert response(server, MUTATE_PATH, review(item))["status"]["code"] == 422
+
+
 @pytest.fixture(scope="module")
 def pool_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("pool") / "pool.json"
