@@ -102,9 +102,9 @@ def geometry_of(model: str) -> MigGeometry | None:
 
 
 def _peers(links: object) -> frozenset[str]:
-    if not isinstance(links, list):  # the public operator's own form says nothing that is needed here
-        return frozenset()
-    return frozenset(link["peerUuid"] for link in links if isinstance(link, Mapping) and link.get("peerUuid"))
+    """UUIDs at the other ends of a card's NVLinks, from `GPU.status.nvLink`."""
+    peers = links.get("peers") if isinstance(links, Mapping) else None
+    return frozenset(peer["peerUUID"] for peer in peers or () if isinstance(peer, Mapping) and peer.get("peerUUID"))
 
 
 def _instances(partitions: Iterable[Mapping[str, Any]] | None) -> Iterable[Instance]:
