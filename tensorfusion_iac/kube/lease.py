@@ -113,8 +113,10 @@ class Lease:
         if seen != self._seen:
             self._seen, self._seen_at = seen, now
         holder = seen[0]
-        if holder not in ("", self.identity) and now - self._seen_at < float(old.get("leaseDurationSeconds") or 0):
-            return False
+        if holder not in ("", self.identity):
+            self._renewed_at = float("-inf")  # whatever we thought: it is another's
+            if now - self._seen_at < float(old.get("leaseDurationSeconds") or 0):
+                return False
         if holder != self.identity:
             spec |= {"acquireTime": stamp, "leaseTransitions": int(old.get("leaseTransitions") or 0) + 1}
         body = {"metadata": {"resourceVersion": stored["metadata"]["resourceVersion"]}, "spec": spec}
