@@ -30,43 +30,52 @@ HEAD = f"""
 import pulumi
 import pulumi_kubernetes as k8s
 
-TEMPLATE = {{"spec": {{"containers": [{{"name": "app", "image": "registry.example/app:1", "args": ["serve"],
-                                     "ports": [{{"containerPort": 8000}}]}}]}}}}
+NAMES = [f"w{{index}}" for index in range({COUNT})]
 
-def plain(name, opts=None):
-    spec = {{"replicas": 2, "selector": {{"matchLabels": {{"app": name}}}},
-            "template": {{**TEMPLATE, "metadata": {{"labels": {{"app": name}}}}}}}}
+def vram(name):
+    return f"{{int(name[1:]) % 40 + 1}}Gi"
+
+def deployment(name, metadata, opts=None):
+    containers = [{{"name": name, "image": "registry.example/app:1", "args": ["serve"], "ports": [{{"containerPort": 8000}}]}}]
+    template = {{"metadata": {{**metadata, "labels": {{"app": name, **metadata.get("labels", {{}})}}}},
+                "spec": {{"containers": containers}}}}
+    spec = {{"replicas": 2, "selector": {{"matchLabels": {{"app": name}}}}, "template": template}}
     k8s.apps.v1.Deployment(name, metadata={{"name": name, "namespace": "default"}}, spec=spec, opts=opts)
 
-NAMES = [f"w{{index}}" for index in range({COUNT})]
+def by_hand(name):
+    prefix = "tensor-fusion.ai/"
+    return {{"labels": {{prefix + "enabled": "true"}}, "annotations": {{
+        prefix + "tflops-request": "10", prefix + "tflops-limit": "20", prefix + "vram-request": vram(name),
+        prefix + "qos": "high", prefix + "gpu-model": "A100"}}}}
 """
 PROGRAMS = {
     "components": HEAD
     + """
 import tensorfusion_iac as tfi
-for index, name in enumerate(NAMES):
+for name in NAMES:
     tfi.AnnotatedDeployment(name, namespace="default", replicas=2, image="registry.example/app:1", args=["serve"], ports=[8000],
-        vgpu=tfi.VGPU(tflops_request=10, tflops_limit=20, vram_request=f"{index % 40 + 1}Gi", qos="high", gpu_model="A100"))
+        vgpu=tfi.VGPU(tflops_request=10, tflops_limit=20, vram_request=vram(name), qos="high", gpu_model="A100"))
 """,
     "empty components": HEAD
     + """
 for name in NAMES:
     parent = pulumi.ComponentResource("bench:index:Empty", name)
-    plain(name, pulumi.ResourceOptions(parent=parent))
+    deployment(name, by_hand(name), pulumi.ResourceOptions(parent=parent))
 """,
     "plain": HEAD
     + """
 for name in NAMES:
-    plain(name)
+    deployment(name, by_hand(name))
 """,
     "transformed": HEAD
     + """
 import tensorfusion_iac as tfi
-for index, name in enumerate(NAMES):
-    vgpu = tfi.VGPU(tflops_request=10, tflops_limit=20, vram_request=f"{index % 40 + 1}Gi", qos="high", gpu_model="A100")
-    plain(name, pulumi.ResourceOptions(transformations=[tfi.annotate(vgpu)]))
+for name in NAMES:
+    vgpu = tfi.VGPU(tflops_request=10, tflops_limit=20, vram_request=vram(name), qos="high", gpu_model="A100")
+    deployment(name, {}, pulumi.ResourceOptions(transformations=[tfi.annotate(vgpu)]))
 """,
 }
+"""Programs that send the same Deployments, annotations included."""
 
 
 def previewing(folder: Path, environment: Mapping[str, str], name: str) -> Callable[[], float]:

@@ -13,9 +13,9 @@ import pulumi
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs, ObjectMetaArgsDict
 
 from tensorfusion_iac.components.asking import shown
-from tensorfusion_iac.components.component import Component, subject
+from tensorfusion_iac.components.component import Component, of_metadata, root_urn, subject
 from tensorfusion_iac.components.gpupool import GPUPool
-from tensorfusion_iac.components.inputs import is_deferred, never_known
+from tensorfusion_iac.components.inputs import already, is_deferred, never_known
 from tensorfusion_iac.components.judge import Verdict
 from tensorfusion_iac.components.late import finish
 from tensorfusion_iac.components.manifest import Manifest, read_manifest
@@ -45,15 +45,8 @@ class WorkloadArguments(PodArguments, total=False):
 
 
 class AnnotatedWorkload(Component):
-    """A workload whose pods ask for vGPUs.
+    """A workload whose pods ask for vGPUs. `resource` is the child (None only where problems are being collected)."""
 
-    `name` and `namespace` come from the object itself; `requested` says what all of it asks for; `resource` is the child
-    (None only where problems are being collected).
-    """
-
-    name: pulumi.Output[str]
-    namespace: pulumi.Output[str]
-    requested: pulumi.Output[Requested]
     resource: pulumi.CustomResource | None
 
     SHAPE: ClassVar[Shape]
@@ -61,8 +54,9 @@ class AnnotatedWorkload(Component):
 
     def __init__(self, resource_name: str, arguments: Mapping[str, Any], opts: pulumi.ResourceOptions | None) -> None:
         planned = plan(self.SHAPE, self.ARGUMENTS, resource_name, arguments)
-        super().__init__(resource_name, {} if planned.problems else _inputs(arguments, planned), opts)
+        super().__init__(resource_name, {} if planned.problems else shown(arguments, planned.asked), opts)
         self.resource = None
+        self._total: Requested | pulumi.Output[Requested] | None = None
         naming = planned.known.naming
 
         def report(verdict: Verdict) -> None:
@@ -72,14 +66,29 @@ class AnnotatedWorkload(Component):
         self._warn(planned.warnings, naming)
         if planned.problems:
             self._refuse(planned.problems, naming)
-            self.name, self.namespace, self.requested = never_known(), never_known(), never_known()
             return
-        spec, self.requested = finish(planned, report, self._registered)
-        self.resource = child = self._create(resource_name, planned.metadata, spec, _child_opts(self, planned))
-        metadata: pulumi.Output[Mapping[str, Any]] = child.metadata  # type: ignore[attr-defined]
-        self.name = metadata.apply(lambda known: known["name"])
-        self.namespace = metadata.apply(lambda known: known["namespace"])
-        self.register_outputs({"name": self.name, "namespace": self.namespace, "requested": self.requested})
+        spec, self._total = finish(planned, report, self._registered)
+        self.resource = self._create(resource_name, planned.metadata, spec, _child_opts(self, planned))
+        self.register_outputs({"requested": self._total})
+
+    # Made when they are asked for: an Output costs a program of many components more than all that is decided above (P7).
+
+    @property
+    def name(self) -> pulumi.Output[str]:
+        """The object's name, from the object itself."""
+        return of_metadata(self.resource, "name")
+
+    @property
+    def namespace(self) -> pulumi.Output[str]:
+        """The object's namespace, from the object itself."""
+        return of_metadata(self.resource, "namespace")
+
+    @property
+    def requested(self) -> pulumi.Output[Requested]:
+        """What the whole workload asks for: demand x GPUs x replicas."""
+        if self._total is None:
+            return never_known()
+        return self._total if isinstance(self._total, pulumi.Output) else already(self._total)
 
     def _create(self, name: str, metadata: Any, spec: Any, opts: pulumi.ResourceOptions) -> pulumi.CustomResource:
         """Register the child. Each kind does."""
@@ -92,17 +101,12 @@ class AnnotatedWorkload(Component):
         return {**read, **arguments}
 
 
-def _inputs(arguments: Mapping[str, Any], planned: Plan) -> dict[str, Any]:
-    inputs = {**shown(arguments, planned.asked), "image": arguments.get("image"), "pods": planned.pods}
-    return {name: value for name, value in inputs.items() if value is not None}
-
-
 def _child_opts(component: AnnotatedWorkload, planned: Plan) -> pulumi.ResourceOptions:
     timeout = f"{planned.timeout_s:g}s" if planned.timeout_s is not None else None
     named = is_deferred(planned.metadata) or "name" in planned.metadata
     return pulumi.ResourceOptions(
         parent=component,
-        aliases=[pulumi.Alias(name=component.pulumi_resource_name, parent=pulumi.ROOT_STACK_RESOURCE)],
+        aliases=[root_urn(planned.shape.type_token, component.pulumi_resource_name)],
         # The provider asks for this itself where it replaces a named object; the engine's own replacements would collide.
         delete_before_replace=True if named else None,
         custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout) if timeout else None,

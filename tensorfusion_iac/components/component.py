@@ -14,7 +14,7 @@ import pulumi
 
 from tensorfusion_iac.api.problem import Naming, Problem, as_written, quote
 from tensorfusion_iac.components.errors import SpecError, line_of, raise_or_collect
-from tensorfusion_iac.components.inputs import is_deferred
+from tensorfusion_iac.components.inputs import is_deferred, never_known
 from tensorfusion_iac.components.vgpu import VGPU, nearest, unknown_argument
 
 PACKAGE = "tensorfusion"
@@ -55,6 +55,22 @@ class Component(pulumi.ComponentResource):
     def _registered(self) -> pulumi.Output[Any]:
         """Known once this resource is registered. It carries no dependency: a child that waits for it does not depend on it."""
         return pulumi.Output.from_input(self.urn.future())
+
+
+def of_metadata(child: pulumi.CustomResource | None, field: str) -> pulumi.Output[str]:
+    """A field of the child's metadata, from the object itself; never known if the child was refused."""
+    if child is None:
+        return never_known()
+    metadata: pulumi.Output[Mapping[str, Any]] = child.metadata  # type: ignore[attr-defined]
+    return metadata.apply(lambda known: known[field])
+
+
+def root_urn(type_token: str, name: str) -> str:
+    """The URN that a plain resource of the program has, which no component holds: an alias by which it moves into one.
+
+    The same as `Alias(name=name, parent=ROOT_STACK_RESOURCE)`, which costs several Outputs for each resource.
+    """
+    return f"urn:pulumi:{pulumi.get_stack()}::{pulumi.get_project()}::{type_token}::{name}"
 
 
 def subject(kind: str, name: str) -> str:

@@ -15,16 +15,15 @@ from pydantic import BaseModel
 
 from tensorfusion_iac.api.names import API_VERSION
 from tensorfusion_iac.api.problem import Naming, Problem
-from tensorfusion_iac.components.component import Component
-from tensorfusion_iac.components.inputs import is_deferred, is_known, never_known, replace_deferred, when_known, without_deferred
+from tensorfusion_iac.components.component import Component, of_metadata, root_urn
+from tensorfusion_iac.components.inputs import is_deferred, is_known, replace_deferred, when_known, without_deferred
 from tensorfusion_iac.components.object_metadata import object_metadata
 from tensorfusion_iac.components.validated import verdict_on
 
 
 class TensorFusionResource(Component):
-    """A component of one custom resource. `name` comes from the object itself; `resource` is the child."""
+    """A component of one custom resource. `resource` is the child (None only where problems are being collected)."""
 
-    name: pulumi.Output[str]
     resource: pulumi.CustomResource | None
     model: Any
     """The typed object, if the program says all of it; else None."""
@@ -51,7 +50,6 @@ class TensorFusionResource(Component):
         self._warn(warnings, naming)
         if problems:
             self._refuse(problems, naming)
-            self.name = never_known()
             return
         if missing:
             checked = when_known({"spec": spec, "first": self._registered()}, self._checker(naming, warnings))
@@ -59,7 +57,7 @@ class TensorFusionResource(Component):
         elif not is_deferred(metadata) and is_known(metadata.get("annotations")) and isinstance(metadata.get("name"), str):
             self.model = self.MODEL.model_validate({"metadata": without_deferred(metadata)[0], "spec": spec})
         self._named = metadata.get("name") if not is_deferred(metadata) else None
-        child = k8s.apiextensions.CustomResource(
+        self.resource = k8s.apiextensions.CustomResource(
             resource_name,
             api_version=API_VERSION,
             kind=kind,
@@ -67,12 +65,10 @@ class TensorFusionResource(Component):
             spec=spec,
             opts=pulumi.ResourceOptions(
                 parent=self,
-                aliases=[pulumi.Alias(name=resource_name, parent=pulumi.ROOT_STACK_RESOURCE)],
+                aliases=[root_urn(f"kubernetes:{API_VERSION}:{kind}", resource_name)],
                 delete_before_replace=True,
             ),
         )
-        self.resource = child
-        self.name = child.metadata.apply(lambda known: known["name"])  # type: ignore[attr-defined]
 
     def _checker(self, naming: Naming, told: Sequence[Problem]) -> Any:
         def check(late: Mapping[str, Any]) -> None:
@@ -82,15 +78,12 @@ class TensorFusionResource(Component):
         return check
 
     @property
+    def name(self) -> pulumi.Output[str]:
+        """The object's name, from the object itself."""
+        return of_metadata(self.resource, "name")
+
+    @property
     def reference(self) -> pulumi.Input[str]:
         """The object's name as others refer to it: text if the program says it, so that it can be judged; else the Output."""
         named = getattr(self, "_named", None)
         return named if isinstance(named, str) else self.name
-
-
-def namespace_of(child: pulumi.CustomResource | None) -> pulumi.Output[str]:
-    """The namespace that an object is in, from the object itself."""
-    if child is None:
-        return never_known()
-    metadata: pulumi.Output[Mapping[str, Any]] = child.metadata  # type: ignore[attr-defined]
-    return metadata.apply(lambda known: known["namespace"])

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from inspect import isawaitable
+from types import NoneType
 from typing import Any
 
 import pulumi
 
+_PLAIN = (str, int, float, NoneType)
+"""Leaves that are seen first, since what they are not takes long to find out."""
+
 
 def is_deferred(value: object) -> bool:
     """Whether the value itself (not a part of it) will only be known later."""
-    return isinstance(value, pulumi.Output) or isawaitable(value)
+    return not isinstance(value, _PLAIN) and (isinstance(value, pulumi.Output) or isawaitable(value))
 
 
 def is_known(tree: object) -> bool:
     """Whether every part of a tree of mappings and lists is known now."""
+    if isinstance(tree, _PLAIN):
+        return True
     if isinstance(tree, Mapping):
         return all(is_known(item) for item in tree.values())
     if isinstance(tree, (list, tuple)):

@@ -14,7 +14,7 @@ import pulumi
 from tensorfusion_iac.api.fields import BY_KEY
 from tensorfusion_iac.api.names import PREFIX
 from tensorfusion_iac.api.written import as_text
-from tensorfusion_iac.components.inputs import already, is_deferred, is_known, when_known
+from tensorfusion_iac.components.inputs import is_deferred, is_known, when_known
 from tensorfusion_iac.components.judge import Verdict, judge
 from tensorfusion_iac.components.plan import Plan
 from tensorfusion_iac.components.pod_template import camel_template, facts_of, is_readable, marked, plain, with_late_facts
@@ -25,7 +25,7 @@ Report = Callable[[Verdict], None]
 """Tells the user of a verdict's warnings, and raises SpecError if it refuses."""
 
 
-Sent = tuple[dict[str, Any], pulumi.Output[Requested]]
+Sent = tuple[dict[str, Any], Requested | pulumi.Output[Requested]]
 """The spec to send, and the sum of what it asks for."""
 
 
@@ -35,7 +35,7 @@ def finish(plan: Plan, report: Report, registered: Callable[[], pulumi.Output[An
     """
     if plan.verdict is not None:
         total = requested(plan.verdict, _count(plan.pods))
-        return _sent(plan, _done(plan.template, plan.asked.enabled, plan.verdict.texts)), already(total)
+        return _sent(plan, _done(plan.template, plan.asked.enabled, plan.verdict.texts)), total
     if plan.asked.enabled is True and is_readable(plan.template):
         return _leaf_by_leaf(plan, report, registered())
     return _as_a_whole(plan, report, registered())

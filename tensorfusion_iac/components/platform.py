@@ -104,7 +104,8 @@ def scheduler_rights() -> Iterator[Manifest]:
 
 def controller_rights() -> Iterator[Manifest]:
     """What the controller may do: read what it tells of; keep workloads and statuses; write its annotations and conditions of
-    pods; remove the objects of cards and nodes that are gone; in our namespace, its lease, and histograms in ConfigMaps.
+    pods; remove the objects of cards and nodes that are gone; in our namespace, its lease, histograms in ConfigMaps,
+    and a token of its own for the agents.
     """
     cluster = [
         _rule("", ["nodes"], _READ),
@@ -120,6 +121,7 @@ def controller_rights() -> Iterator[Manifest]:
     ]
     own = [
         _rule("", ["configmaps"], ["get", "list", "create", "patch", "delete"]),
+        _rule("", ["serviceaccounts/token"], ["create"], [CONTROLLER_ACCOUNT]),
         _rule(_LEASES, ["leases"], ["create"]),
         _rule(_LEASES, ["leases"], ["get", "patch"], [CONTROLLER_ACCOUNT]),
     ]

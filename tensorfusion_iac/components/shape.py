@@ -35,6 +35,11 @@ class Shape:
     waits: bool = True
     restart_policy: str | None = None
 
+    @property
+    def type_token(self) -> str:
+        """Pulumi's type of the child."""
+        return f"kubernetes:{self.api_version}:{self.kind}"
+
 
 def get_path(tree: Any, path: Path) -> Any:
     """The value at a path of mappings, or None."""

@@ -7,7 +7,8 @@ from typing import Unpack
 import pulumi
 
 from tensorfusion_iac.api import resources
-from tensorfusion_iac.components.custom_resource import TensorFusionResource, namespace_of
+from tensorfusion_iac.components.component import of_metadata
+from tensorfusion_iac.components.custom_resource import TensorFusionResource
 from tensorfusion_iac.components.workload_spec import WorkloadSpecArguments, checked, shown, workload_spec
 
 
@@ -16,7 +17,6 @@ class TensorFusionWorkload(TensorFusionResource):
 
     MODEL = resources.TensorFusionWorkload
     model: resources.TensorFusionWorkload | None
-    namespace: pulumi.Output[str]
 
     def __init__(
         self, resource_name: str, *, opts: pulumi.ResourceOptions | None = None, **arguments: Unpack[WorkloadSpecArguments]
@@ -25,5 +25,9 @@ class TensorFusionWorkload(TensorFusionResource):
         spec, paths = workload_spec(checks.arguments, checks.problems)
         super().__init__(resource_name, {} if checks.problems else shown(checks.arguments, paths), opts)
         self._register(resource_name, checks.arguments, spec, checks.problems, paths.naming, {})
-        self.namespace = namespace_of(self.resource)
         self.register_outputs({"name": self.name, "namespace": self.namespace})
+
+    @property
+    def namespace(self) -> pulumi.Output[str]:
+        """The object's namespace, from the object itself."""
+        return of_metadata(self.resource, "namespace")

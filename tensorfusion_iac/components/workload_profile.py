@@ -7,7 +7,8 @@ from typing import Unpack
 import pulumi
 
 from tensorfusion_iac.api import resources
-from tensorfusion_iac.components.custom_resource import TensorFusionResource, namespace_of
+from tensorfusion_iac.components.component import of_metadata
+from tensorfusion_iac.components.custom_resource import TensorFusionResource
 from tensorfusion_iac.components.gpupool import GPUPool
 from tensorfusion_iac.components.workload_spec import WorkloadSpecArguments, checked, shown, workload_spec
 
@@ -17,7 +18,6 @@ class WorkloadProfile(TensorFusionResource):
 
     MODEL = resources.WorkloadProfile
     model: resources.WorkloadProfile | None
-    namespace: pulumi.Output[str]
     pool: resources.GPUPool | None
     """The pool it names, if the program declares it."""
 
@@ -30,5 +30,9 @@ class WorkloadProfile(TensorFusionResource):
         pool = checks.arguments.get("gpupool")
         self.pool = pool.model if isinstance(pool, GPUPool) else None
         self._register(resource_name, checks.arguments, spec, checks.problems, paths.naming, {})
-        self.namespace = namespace_of(self.resource)
         self.register_outputs({"name": self.name, "namespace": self.namespace})
+
+    @property
+    def namespace(self) -> pulumi.Output[str]:
+        """The object's namespace, from the object itself."""
+        return of_metadata(self.resource, "namespace")
