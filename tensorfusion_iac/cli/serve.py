@@ -104,10 +104,11 @@ def controller(
     ] = None,
     namespace: Annotated[str, typer.Option(help="Namespace of its own objects.")] = SYSTEM_NAMESPACE,
     identity: Annotated[str, typer.Option(envvar="POD_NAME", help="Name of this replica; default: the machine's name.")] = "",
+    scaling_period: Annotated[float, typer.Option(min=1, help="Seconds between two looks of autoscaling.")] = 30.0,
 ) -> None:
     """Keep workloads, pools and quotas true; one replica is active at a time."""
     logging.basicConfig(level=os.environ.get("LOG_LEVEL", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    settings = ControllerSettings(address, port, namespace, identity)
+    settings = ControllerSettings(address, port, namespace, identity, round_s=scaling_period)
     try:
         asyncio.run(_controller(kubeconfig, settings))
     except* (KubeError, OSError) as failures:

@@ -39,8 +39,3 @@ def turned_true(stored: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str
     """Conditions that are true now and were not: what an Event should tell."""
     before = {one["type"] for one in stored if one.get("status") == "True"}
     return [one for one in after if one["status"] == "True" and one["type"] not in before]
-
-
-def changed(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of `wanted` that differ from `stored`, as a merge patch; a None takes a member away."""
-    return {key: value for key, value in wanted.items() if stored.get(key) != value}

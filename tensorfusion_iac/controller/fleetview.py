@@ -17,6 +17,7 @@ from tensorfusion_iac.api.quantity import parse_quantity
 from tensorfusion_iac.api.resources import GPUPool
 from tensorfusion_iac.controller.heartbeats import Heartbeats
 from tensorfusion_iac.controller.pools import NodeView
+from tensorfusion_iac.controller.usage import Agent, agent_of
 from tensorfusion_iac.controller.vanished import Listed
 from tensorfusion_iac.kube.client import Client, Object
 from tensorfusion_iac.kube.informer import Change, ChangeType, Informer
@@ -42,7 +43,9 @@ class FleetView:
         self.pools: dict[str, GPUPool] = {}
         self.cards: dict[str, CardFacts] = {}
         """Cards by the name of their GPU object."""
-        leases.on_change(self.heartbeats.take)
+        self.agents: dict[str, Agent] = {}
+        """Agents that serve a history of use, by the name of their lease."""
+        leases.on_change(self._lease_changed)
         self.pool_objects.on_change(self._pool_changed)
         self.gpus.on_change(self._gpu_changed)
 
@@ -88,6 +91,14 @@ class FleetView:
             memory_bytes=status["memory"],
             disk_bytes=status["disk"],
         )
+
+    def _lease_changed(self, change: Change) -> None:
+        self.heartbeats.take(change)
+        agent = None if change.type is ChangeType.DELETED else agent_of(change.object)
+        if agent is None:
+            self.agents.pop(change.key[1], None)
+        else:
+            self.agents[change.key[1]] = agent
 
     def _pool_changed(self, change: Change) -> None:
         name = change.key[1]

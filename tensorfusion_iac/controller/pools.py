@@ -19,7 +19,8 @@ from tensorfusion_iac.api.quantity import format_bytes, format_decimal
 from tensorfusion_iac.api.resources import GPUPool
 from tensorfusion_iac.api.resources.gpupool import CapacityConfig, NodeManagerConfig, Oversubscription
 from tensorfusion_iac.api.resources.selectors import NodeSelector
-from tensorfusion_iac.controller.conditions import Wanted, changed, merged
+from tensorfusion_iac.controller.conditions import Wanted, merged
+from tensorfusion_iac.controller.patches import changed
 from tensorfusion_iac.planning.cards import CardFacts
 from tensorfusion_iac.planning.membership import facts_of, pool_of, selects_node
 from tensorfusion_iac.planning.shares import Reservation

@@ -17,14 +17,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tensorfusion_iac.api import names
+from tensorfusion_iac.controller.checkpoints import Checkpoints
 from tensorfusion_iac.controller.fleetview import FleetView
 from tensorfusion_iac.controller.metrics import Metrics
 from tensorfusion_iac.controller.pod_keeper import PodKeeper
 from tensorfusion_iac.controller.podindex import PodIndex
 from tensorfusion_iac.controller.pods import kept
 from tensorfusion_iac.controller.pool_keeper import PoolKeeper
+from tensorfusion_iac.controller.queue import WorkQueue
 from tensorfusion_iac.controller.quota_keeper import QuotaKeeper
+from tensorfusion_iac.controller.scaler import ROUND_S, Scaler
 from tensorfusion_iac.controller.server import serving
+from tensorfusion_iac.controller.usage import Usage
 from tensorfusion_iac.controller.workload_keeper import WorkloadKeeper
 from tensorfusion_iac.controller.writing import Writer
 from tensorfusion_iac.kube.client import Client, Object
@@ -54,6 +58,7 @@ class Settings:
     namespace: str = names.SYSTEM_NAMESPACE
     identity: str = ""
     terms: Terms = field(default_factory=Terms)
+    round_s: float = ROUND_S
 
 
 class Controller:
@@ -70,15 +75,19 @@ class Controller:
         workloads, profiles = Informer(client, TENSOR_FUSION_WORKLOADS), Informer(client, WORKLOAD_PROFILES)
         quotas, fleet, index = Informer(client, GPU_RESOURCE_QUOTAS), FleetView(client), PodIndex(pods, middle)
         self._informers = (pods, *middle.values(), workloads, profiles, quotas, *fleet.informers)
+        quota_keeper = QuotaKeeper(writer, index, quotas, _now)
+        usage, checkpoints = Usage(client, settings.namespace), Checkpoints(client, writer, settings.namespace)
+        workload_keeper = WorkloadKeeper(writer, index, workloads, profiles, _now)
+        pod_keeper, pool_keeper = PodKeeper(writer, fleet, index, pods, _now), PoolKeeper(writer, fleet, index, _now)
         self._keepers = (
-            WorkloadKeeper(writer, index, workloads, profiles, _now),
-            PodKeeper(writer, fleet, index, pods, _now),
-            QuotaKeeper(writer, index, quotas, _now),
-            PoolKeeper(writer, fleet, index, _now),
-        )
+            workload_keeper, pod_keeper, quota_keeper, pool_keeper,
+            Scaler(writer, usage, checkpoints, fleet, index, workloads, pods, quota_keeper, settings.round_s),
+        )  # fmt: skip
+        queues: tuple[WorkQueue[Any], ...] = (workload_keeper.queue, pod_keeper.queue, quota_keeper.queue, pool_keeper.queue)
         for keeper in self._keepers:
             keeper.attach()
         self.metrics.watch("tensor_fusion_controller_leader", "Whether this replica writes.", lambda: float(self.lease.held))
+        self.metrics.watch("tensor_fusion_controller_waiting", "What is due for a look.", lambda: sum(one.due for one in queues))
         self.metrics.watch("tensor_fusion_controller_pods", "GPU pods in the cache.", lambda: float(len(pods)))
 
     @property

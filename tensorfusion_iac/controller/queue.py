@@ -39,6 +39,11 @@ class WorkQueue(Generic[K]):
     def __len__(self) -> int:
         return len(self._due) + len(self._later) + len(self._looking)
 
+    @property
+    def due(self) -> int:
+        """How many keys are looked at now, or would be if there were time."""
+        return len(self._due) + len(self._looking)
+
     def add(self, key: K) -> None:
         """Have a look at this."""
         if key in self._looking:

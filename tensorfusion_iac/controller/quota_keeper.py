@@ -17,7 +17,7 @@ from tensorfusion_iac.controller.writing import Writer
 from tensorfusion_iac.kube.client import Object
 from tensorfusion_iac.kube.informer import Change, ChangeType, Informer, Key
 from tensorfusion_iac.kube.resource import GPU_RESOURCE_QUOTAS
-from tensorfusion_iac.planning.charge import holding
+from tensorfusion_iac.planning.charge import Charge, Quota, holding, quota_of
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +32,19 @@ class QuotaKeeper:
     now: Callable[[], str]
     queue: WorkQueue[str] = field(default_factory=WorkQueue)
     _quotas: dict[str, dict[str, Object]] = field(default_factory=dict)
+
+    def quota(self, namespace: str) -> Quota | None:
+        """The quota that holds in a namespace; None if there is none that can be read."""
+        quotas = self._quotas.get(namespace, {})
+        name = holding(quotas)
+        try:
+            return None if name is None else quota_of(GPUResourceQuota.model_validate(quotas[name]))
+        except ValidationError:
+            return None
+
+    def used(self, namespace: str) -> Charge:
+        """What a namespace's pods use."""
+        return used_of(self.pods.reservations(namespace))
 
     def attach(self) -> None:
         """Begin to listen."""

@@ -12,7 +12,8 @@ from typing import Any
 from tensorfusion_iac.api.quantity import format_bytes, format_decimal
 from tensorfusion_iac.api.resources import GPUResourceQuota
 from tensorfusion_iac.api.resources.quota import QuotaTotal
-from tensorfusion_iac.controller.conditions import Wanted, changed, merged
+from tensorfusion_iac.controller.conditions import Wanted, merged
+from tensorfusion_iac.controller.patches import changed
 from tensorfusion_iac.planning.charge import Ceiling, Charge, charge, quota_of
 from tensorfusion_iac.planning.shares import Reservation
 from tensorfusion_iac.planning.units import PPM, tflops_text
@@ -56,9 +57,6 @@ def status_changes(
         ),
     }
     difference = changed(stored, members)
-    if "availablePercent" in difference and isinstance(difference["availablePercent"], dict):
-        old = stored.get("availablePercent") or {}
-        difference["availablePercent"] = dict.fromkeys(old) | difference["availablePercent"]
     return difference | ({"lastUpdateTime": now} if difference else {})
 
 

@@ -15,8 +15,9 @@ from tensorfusion_iac.api import names
 from tensorfusion_iac.api.levels import Mode
 from tensorfusion_iac.api.quantity import format_bytes, format_decimal
 from tensorfusion_iac.api.worker import Compute, WorkerSpec
-from tensorfusion_iac.controller.conditions import Wanted, changed, merged
+from tensorfusion_iac.controller.conditions import Wanted, merged
 from tensorfusion_iac.controller.owners import OwnerRef, owner_of
+from tensorfusion_iac.controller.patches import changed
 from tensorfusion_iac.controller.pods import Member
 
 Object = dict[str, Any]
@@ -168,24 +169,11 @@ def _patch(seen: Observed, stored: Mapping[str, Any], owners: tuple[OwnerRef, ..
     if newest is not None:
         if labels := changed(stored["metadata"].get("labels") or {}, _labels(newest.worker)):
             metadata["labels"] = labels
-        if spec := _replacing(stored.get("spec") or {}, spec_of(newest.worker, seen.profile)):
+        if spec := changed(stored.get("spec") or {}, spec_of(newest.worker, seen.profile)):
             patch["spec"] = spec
     if metadata:
         patch["metadata"] = metadata
     return patch or None
-
-
-def _replacing(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> Object:
-    """A merge patch by which each member of `wanted` replaces the stored one, rather than being merged into it."""
-    patch = changed(stored, wanted)
-    return {key: _over(stored.get(key), value) for key, value in patch.items()}
-
-
-def _over(stored: object, wanted: object) -> object:
-    if not isinstance(stored, Mapping) or not isinstance(wanted, Mapping):
-        return wanted
-    gone = {key: None for key in stored if key not in wanted}
-    return gone | {key: _over(stored.get(key), value) for key, value in wanted.items()}
 
 
 def _status(seen: Observed, mine: tuple[Member, ...], strangers: tuple[OwnerRef, ...], newest: Member | None) -> Object:

@@ -62,6 +62,11 @@ class Writer:
             resource, metadata["name"], metadata.get("namespace"), resource_version=metadata["resourceVersion"]
         )
 
+    async def remove(self, resource: Resource, item: Mapping[str, Any]) -> None:
+        """Delete an object that nobody else writes, whatever its state."""
+        self._check(resource)
+        await self._client.delete(resource, item["metadata"]["name"], item["metadata"].get("namespace"))
+
     def tell(self, item: Mapping[str, Any], kind: str, api_version: str, reason: str, message: str) -> None:
         """An Event (Warning) about an object. Not waited for: it is for people."""
         task = asyncio.ensure_future(self._tell(item, kind, api_version, reason, message))

@@ -29,6 +29,7 @@ class Controller:
 
     kubeconfig: Path
     identity: str
+    options: tuple[str, ...] = ()
     process: subprocess.Popen[str] | None = None
     log: list[str] = field(default_factory=list)
 
@@ -36,7 +37,7 @@ class Controller:
         self.log.clear()
         self.process = subprocess.Popen(
             [Path(sys.executable).with_name("tensorfusion"), "serve", "controller", "--port", "0", "--address", "127.0.0.1",
-             "--kubeconfig", str(self.kubeconfig), "--identity", self.identity],
+             "--kubeconfig", str(self.kubeconfig), "--identity", self.identity, *self.options],
             stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         threading.Thread(target=self._read, args=(self.process,), daemon=True).start()
@@ -83,9 +84,9 @@ def access(plane: GpuPlane, folder: Path) -> Path:
 
 
 @contextmanager
-def controlled(kubeconfig: Path, identity: str = "one") -> Iterator[Controller]:
+def controlled(kubeconfig: Path, identity: str = "one", *options: str) -> Iterator[Controller]:
     """A running controller; it ends well, and its log has no traceback and no refusal."""
-    made = Controller(kubeconfig, identity)
+    made = Controller(kubeconfig, identity, options)
     made.start()
     try:
         assert made.port

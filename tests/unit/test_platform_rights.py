@@ -57,6 +57,7 @@ CONTROLLER = {
     },
     "tensor-fusion-system": {
         "configmaps: create,delete,get,list,patch",
+        "serviceaccounts/token[tensor-fusion-controller]: create",
         "leases.coordination.k8s.io: create",
         "leases.coordination.k8s.io[tensor-fusion-controller]: get,patch",
     },

@@ -1,0 +1,224 @@
+"""Autoscaling at work: learns what workloads use, recommends in their status, and asks for amounts by `desired` (SPEC §8).
+
+One round each half minute, as that is how the agents count. The scheduler decides whether what is asked for comes into force. A
+pod whose amounts are near enough, and a status that says the same, cost no write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from pydantic import ValidationError
+
+from tensorfusion_iac.api.desired import to_text
+from tensorfusion_iac.api.resources import TensorFusionWorkload
+from tensorfusion_iac.api.resources.autoscaling import AutoScalingConfig, AutoSetResources
+from tensorfusion_iac.controller.checkpoints import Checkpoints
+from tensorfusion_iac.controller.fleetview import FleetView
+from tensorfusion_iac.controller.patches import changed
+from tensorfusion_iac.controller.podindex import PodIndex
+from tensorfusion_iac.controller.pods import DESIRED, Member
+from tensorfusion_iac.controller.quota_keeper import QuotaKeeper
+from tensorfusion_iac.controller.scaling import (
+    Memory,
+    Row,
+    Subject,
+    Wanted,
+    blank,
+    desired_of,
+    fixed_because,
+    in_status,
+    learned,
+    original_of,
+    want,
+    with_policy,
+)
+from tensorfusion_iac.controller.usage import Usage
+from tensorfusion_iac.controller.writing import NotHolderError, Writer
+from tensorfusion_iac.kube.client import Object
+from tensorfusion_iac.kube.errors import KubeError
+from tensorfusion_iac.kube.informer import Informer
+from tensorfusion_iac.kube.resource import PODS, TENSOR_FUSION_WORKLOADS
+from tensorfusion_iac.planning.cards import CardFacts
+from tensorfusion_iac.planning.charge import Charge, Quota, charge_of
+from tensorfusion_iac.planning.recommend import Ceiling, Side, policy_of
+from tensorfusion_iac.planning.shares import Reservation
+from tensorfusion_iac.planning.units import MFLOPS_PER_TFLOPS
+
+log = logging.getLogger(__name__)
+
+ROUND_S = 30.0
+_HISTORY_S = 7200.0  # what the agents keep
+
+
+@dataclass(slots=True)
+class Scaler:
+    """Scales all workloads that ask for it."""
+
+    writer: Writer
+    usage: Usage
+    checkpoints: Checkpoints
+    fleet: FleetView
+    pods: PodIndex
+    stored: Informer
+    pod_objects: Informer
+    quotas: QuotaKeeper
+    round_s: float = ROUND_S
+    wall: Callable[[], float] = time.time
+    _memories: dict[str, Memory] = field(default_factory=dict)
+    _asked_s: float = 0.0
+
+    def attach(self) -> None:
+        """Nothing to listen to: it goes by the clock."""
+
+    async def run(self) -> None:
+        """Scale, until cancelled."""
+        loaded = False
+        while True:
+            try:
+                if not loaded:
+                    self._memories, self._asked_s, loaded = await self.checkpoints.load(), 0.0, True
+                await self._round()
+            except NotHolderError:
+                pass
+            except KubeError as error:
+                log.warning("autoscaling: %s", error)
+            except Exception:  # a strange object must not end it for all time
+                log.exception("autoscaling: a round failed")
+            await asyncio.sleep(self.round_s)
+
+    async def _round(self) -> None:
+        now_s = self.wall()
+        scaled = [(item, config) for item in self.stored if (config := _config(item)) is not None]
+        rows = await self._rows(now_s) if any(_learns(config) for _, config in scaled) else []
+        by_pod: dict[str, list[Row]] = {}
+        for row in rows:
+            by_pod.setdefault(row.pod_uid, []).append(row)
+        for item, config in scaled:
+            try:
+                await self._scale(item, config, by_pod, now_s)
+            except NotHolderError:
+                raise
+            except KubeError as error:
+                log.warning("workload %s/%s: %s", item["metadata"]["namespace"], item["metadata"]["name"], error)
+        await self.checkpoints.keep_only({item["metadata"]["uid"] for item, config in scaled if _learns(config)})
+
+    async def _rows(self, now_s: float) -> list[Row]:
+        """What is new, and a little more: what was learned already is passed over."""
+        since_s = max(self._asked_s - 4 * ROUND_S, now_s - _HISTORY_S)
+        rows = await self.usage.ask(self.fleet.agents, since_s)
+        self._asked_s = now_s
+        return rows
+
+    async def _scale(self, item: Object, config: AutoScalingConfig, rows: Mapping[str, list[Row]], now_s: float) -> None:
+        uid, key = item["metadata"]["uid"], (item["metadata"]["namespace"], item["metadata"]["name"])
+        members = [member for member in self.pods.members(key) if member.live and member.is_worker and member.node]
+        held = {one.uid: found for one in members if (found := self.pods.reservation((one.namespace, one.name))) is not None}
+        cards = {
+            share.uuid: card for one in held.values() for share in one.shares if (card := self._card(share.uuid)) is not None
+        }
+        policy = policy_of(config.auto_set_resources or AutoSetResources())
+        memory = with_policy(self._memories.get(uid) or blank(policy), policy)
+        mine = [row for one in held for row in rows.get(one, ())]
+        if _learns(config):
+            capacities = {uuid: card.capacity_mflops for uuid, card in cards.items()}
+            memory = self._memories[uid] = learned(memory, mine, capacities, held.keys(), now_s)
+            if not memory.compute.empty:
+                await self.checkpoints.save(uid, memory)
+        if not members or not cards:
+            return
+        newest = max(members, key=lambda one: (one.created, one.uid))
+        smallest = min(cards.values(), key=lambda card: (card.capacity_mflops, card.capacity_vram_bytes))
+        ceiling = _ceiling(cards.values(), held.values(), self.quotas.quota(key[0]), self.quotas.used(key[0]))
+        subject = Subject(config, policy, newest.worker, original_of(newest.worker, smallest), ceiling)
+        used = max((row.vram_bytes for row in _latest(mine)), default=0)
+        wanted = want(subject, memory, float(used), datetime.fromtimestamp(now_s, UTC))
+        applied = await self._ask_for(subject, wanted, members, held)
+        await self._tell(item, wanted, applied)
+
+    async def _ask_for(
+        self, subject: Subject, wanted: Wanted, members: Iterable[Member], held: Mapping[str, Reservation]
+    ) -> bool:
+        """Write `desired` where it differs; whether all pods have what is wanted."""
+        if wanted.amounts is None or fixed_because(subject.worker):
+            return False
+        applied = True
+        for member in members:
+            reservation, pod = held.get(member.uid), self.pod_objects.get(member.name, member.namespace)
+            if reservation is None or pod is None:
+                continue
+            desired = desired_of(wanted.amounts, reservation.shares, subject.policy)
+            if desired is None:
+                continue
+            applied, text = False, to_text(desired)
+            if pod["metadata"]["annotations"].get(DESIRED) != text:
+                await self.writer.merge(PODS, pod, {"metadata": {"annotations": {DESIRED: text}}})
+        return applied
+
+    async def _tell(self, item: Object, wanted: Wanted, applied: bool) -> None:
+        before = item.get("status") or {}
+        resources = {} if wanted.amounts is None else in_status(wanted.amounts)
+        recommendation = {"resources": resources, "reason": wanted.reason, "applied": applied}
+        status = {"activeCronScalingRule": wanted.rule, "recommendation": recommendation}
+        difference = changed(before, status)
+        if difference:
+            await self.writer.merge(TENSOR_FUSION_WORKLOADS, item, {"status": difference}, "status")
+
+    def _card(self, uuid: str) -> CardFacts | None:
+        return self.fleet.cards.get(uuid.lower())
+
+
+def _config(item: Object) -> AutoScalingConfig | None:
+    """The settings of a workload that wants autoscaling; None if it doesn't, or they can't be read."""
+    if not (item.get("spec") or {}).get("autoScalingConfig"):
+        return None
+    try:
+        config = TensorFusionWorkload.model_validate({"spec": {"autoScalingConfig": item["spec"]["autoScalingConfig"]}})
+    except ValidationError as error:
+        log.warning("workload %s/%s: autoScalingConfig: %s", item["metadata"]["namespace"], item["metadata"]["name"], error)
+        return None
+    found = config.spec.auto_scaling_config
+    return found if found is not None and (_learns(found) or found.cron_scaling_rules) else None
+
+
+def _learns(config: AutoScalingConfig) -> bool:
+    return config.auto_set_resources is not None and config.auto_set_resources.enable
+
+
+def _latest(rows: Iterable[Row]) -> list[Row]:
+    """The newest row of each pod and card."""
+    found: dict[tuple[str, str], Row] = {}
+    for row in rows:
+        known = found.get((row.pod_uid, row.gpu))
+        if known is None or known.begin_s < row.begin_s:
+            found[row.pod_uid, row.gpu] = row
+    return list(found.values())
+
+
+def _ceiling(cards: Iterable[CardFacts], held: Iterable[Reservation], quota: Quota | None, used: Charge) -> Ceiling:
+    """The smallest card, and what the quota leaves each GPU of the workload beside all others of the namespace."""
+    found, mine = list(cards), list(held)
+    mflops, vram = min(card.capacity_mflops for card in found), min(card.capacity_vram_bytes for card in found)
+    most = [float(mflops), float(vram), float(mflops), float(vram)]  # requests, then limits
+    if quota is not None:
+        own = Charge()
+        for reservation in mine:
+            own = own.plus(charge_of(reservation.shares))
+        gpus = max(sum(len(reservation.shares) for reservation in mine), 1)
+        left, single = quota.total.less(used.minus(own)), quota.single
+        bounds = (
+            (left.request_mflops, single.request_mflops), (left.request_vram_bytes, single.request_vram_bytes),
+            (left.limit_mflops, single.limit_mflops), (left.limit_vram_bytes, single.limit_vram_bytes),
+        )  # fmt: skip
+        for index, (total, one) in enumerate(bounds):
+            if total is not None:
+                most[index] = min(most[index], max(total, 0) / gpus)
+            if one is not None:
+                most[index] = min(most[index], float(one))
+    compute = Side(most[0] / MFLOPS_PER_TFLOPS, most[2] / MFLOPS_PER_TFLOPS)
+    return Ceiling(compute, Side(most[1], most[3]))

@@ -1,0 +1,120 @@
+"""Asks the agents what their pods used: over TLS that is pinned in each agent's Lease (docs/decisions/0010-agent-endpoint.md).
+
+The token is one of the controller's own account for the agents alone. An agent that does not answer is asked again next time: it
+keeps two hours of history.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import logging
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import aiohttp
+import orjson
+
+from tensorfusion_iac.api.names import CONTROLLER_ACCOUNT, PREFIX
+from tensorfusion_iac.controller.scaling import Row, read_rows
+from tensorfusion_iac.kube.client import Client, Object
+from tensorfusion_iac.kube.resource import Resource
+
+log = logging.getLogger(__name__)
+
+ENDPOINT, CERTIFICATE = f"{PREFIX}agent-endpoint", f"{PREFIX}agent-certificate"
+AUDIENCE = "tensor-fusion-agent"
+TIMEOUT_S, MOST_BYTES = 10.0, 32 * 2**20
+_TOKEN_S, _CONCURRENT = 3600, 32
+_TOKENS = Resource("", "v1", f"serviceaccounts/{CONTROLLER_ACCOUNT}/token", "TokenRequest")  # a subresource that is created
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One agent, as its Lease names it."""
+
+    node: str
+    url: str
+    certificate: str
+
+
+def agent_of(lease: Object) -> Agent | None:
+    """The agent of a Lease; None if it serves no history."""
+    metadata = lease["metadata"]
+    annotations = metadata.get("annotations") or {}
+    url, encoded = annotations.get(ENDPOINT), annotations.get(CERTIFICATE)
+    if not url or not encoded or not url.startswith("https://"):
+        return None
+    try:
+        certificate = base64.b64decode(encoded, validate=True).decode("ascii")
+    except (binascii.Error, UnicodeDecodeError):
+        log.warning("lease %s: %s is no certificate", metadata["name"], CERTIFICATE)
+        return None
+    return Agent(str((lease.get("spec") or {}).get("holderIdentity")), url, certificate)
+
+
+class Usage:
+    """Asks all agents."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self._client, self._namespace = client, namespace
+        self._token, self._token_until_s = "", float("-inf")
+        self._contexts: dict[str, ssl.SSLContext] = {}
+
+    async def ask(self, agents: Mapping[str, Agent], since_s: float) -> list[Row]:
+        """The rows of all agents that answer, of half minutes that began at `since_s` or later. KubeError without a token."""
+        if not agents:
+            return []
+        token, turns = await self._own_token(), asyncio.Semaphore(_CONCURRENT)
+        current = {agent.certificate for agent in agents.values()}
+        self._contexts = {pem: context for pem, context in self._contexts.items() if pem in current}
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)) as session:
+
+            async def one(agent: Agent) -> list[Row]:
+                async with turns:
+                    return await self._ask(session, agent, token, since_s)
+
+            answers = await asyncio.gather(*(one(agent) for agent in agents.values()))
+        return [row for rows in answers for row in rows]
+
+    async def _ask(self, session: aiohttp.ClientSession, agent: Agent, token: str, since_s: float) -> list[Row]:
+        try:
+            request = session.get(
+                agent.url, params={"since": str(since_s)}, headers={"Authorization": f"Bearer {token}"},
+                ssl=self._context(agent.certificate), allow_redirects=False,
+            )  # fmt: skip
+            async with request as response:
+                if response.status != 200:
+                    log.warning("agent of node %s: %d", agent.node, response.status)
+                    return []
+                return read_rows(orjson.loads(await _bounded(response)))
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            log.warning("agent of node %s: %s", agent.node, error or type(error).__name__)
+            return []
+
+    def _context(self, pem: str) -> ssl.SSLContext:
+        context = self._contexts.get(pem)
+        if context is None:
+            context = self._contexts[pem] = ssl.create_default_context(cadata=pem)
+        return context
+
+    async def _own_token(self) -> str:
+        if time.monotonic() >= self._token_until_s:
+            spec = {"audiences": [AUDIENCE], "expirationSeconds": _TOKEN_S}
+            body: Object = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+            made = await self._client.create(_TOKENS, body, self._namespace)
+            self._token, self._token_until_s = made["status"]["token"], time.monotonic() + _TOKEN_S / 2
+        return self._token
+
+
+async def _bounded(response: aiohttp.ClientResponse) -> bytes:
+    """The body, which an agent can't make as large as it likes. ValueError if it is larger."""
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > MOST_BYTES:
+            raise ValueError(f"its answer is larger than {MOST_BYTES} bytes")
+    return bytes(body)

@@ -1,0 +1,196 @@
+"""Autoscaling end to end: an agent's history over its own TLS, a real scheduler, and the controller's own rights (SPEC §8)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_stand_in import agents
+from gpu_plane import GIB, GpuPlane, annotation, cards_of, gpu_plane, pod, worker
+from running_controller import access, controlled
+
+from tensorfusion_iac.agent import server
+from tensorfusion_iac.agent.certificate import server_context
+from tensorfusion_iac.agent.enforcer import ContainerUse
+from tensorfusion_iac.agent.history import UsageHistory
+from tensorfusion_iac.agent.objects import CERTIFICATE, ENDPOINT
+from tensorfusion_iac.api import names
+from tensorfusion_iac.api.worker import Compute, Unit, WorkerSpec
+from tensorfusion_iac.kube.client import Client
+from tensorfusion_iac.kube.resource import CONFIG_MAPS, LEASES, PODS, TENSOR_FUSION_WORKLOADS
+from tensorfusion_iac.local.state import NodeGroup
+
+pytestmark = pytest.mark.cluster
+GROUPS = (NodeGroup(model="A100_SXM_80G", gpus_per_node=2, nodes=1),)
+PERIOD = ("--scaling-period", "2")
+
+
+@dataclass
+class AgentHistory:
+    """What an agent remembers, served as an agent does."""
+
+    history: UsageHistory = field(default_factory=UsageHistory)
+    asked: list[int] = field(default_factory=list)
+
+    def add(self, item: dict[str, Any], compute: float, gib: float, minutes: int = 60) -> None:
+        """The pod has used so much of its card, each half minute for a while."""
+        end_s = time.time()
+        for at in range(minutes * 2, 1, -1):
+            uses = [ContainerUse(item["metadata"]["uid"], "app", card, compute, int(gib * GIB), 0.1) for card in cards_of(item)]
+            self.history.add(uses, end_s - at * 30)
+
+
+@contextmanager
+def serving(plane: GpuPlane) -> Iterator[AgentHistory]:
+    found, stop, ready = AgentHistory(), threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        context, pem = server_context("node", "127.0.0.1")
+        async with await Client.from_kubeconfig(plane.kubeconfig) as client:
+            app = server.history_app(found.history, server.Gatekeeper(client))
+            async with server.served(app, "127.0.0.1", 0, context) as port:
+                marks = {
+                    ENDPOINT: f"https://127.0.0.1:{port}{server.HISTORY_PATH}",
+                    CERTIFICATE: base64.b64encode(pem.encode()).decode(),
+                }
+                name = "tensor-fusion-agent-a100-sxm-80g-0"
+                await client.merge(LEASES, name, {"metadata": {"annotations": marks}}, "kube-node-lease")
+                ready.set()
+                while not stop.is_set():
+                    await asyncio.sleep(0.1)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
+    thread.start()
+    assert ready.wait(30)
+    try:
+        yield found
+    finally:
+        stop.set()
+        thread.join(timeout=30)
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpuPlane]:
+    with gpu_plane(tmp_path_factory.mktemp("scaling") / "plane", GROUPS, os.getpid()) as made, agents(made.kubeconfig):
+        yield made
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(plane: GpuPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return access(plane, tmp_path_factory.mktemp("access"))
+
+
+@pytest.fixture
+def ns(plane: GpuPlane, request: pytest.FixtureRequest) -> Iterator[str]:
+    name = plane.namespace(request.node.name.replace("_", "-")[5:60].strip("-"))
+    yield name
+    plane.delete(name, *(item["metadata"]["name"] for item in plane.pods(name)))
+    plane.kubectl("delete", "tensorfusionworkloads", "--all", "-n", name)
+
+
+def spec(**more: Any) -> WorkerSpec:
+    amounts = {
+        "compute_request": Compute(Unit.TFLOPS, Decimal(20)), "compute_limit": Compute(Unit.TFLOPS, Decimal(40)),
+        "vram_request_bytes": 4 * GIB, "vram_limit_bytes": 8 * GIB,
+    }  # fmt: skip
+    return worker(workload="chat", **amounts, **more)
+
+
+def workload(namespace: str, **config: Any) -> dict[str, Any]:
+    metadata = {"name": "chat", "namespace": namespace}
+    return {
+        "apiVersion": names.API_VERSION, "kind": "TensorFusionWorkload", "metadata": metadata,
+        "spec": {"autoScalingConfig": config},
+    }  # fmt: skip
+
+
+def in_force(plane: GpuPlane, namespace: str, name: str, tflops: tuple[float, float], gib: tuple[float, float]) -> None:
+    """Wait until the limits in force of a pod's first card are in these spans."""
+
+    async def look(client: Client) -> bool:
+        item = await client.get(PODS, name, namespace)
+        limits = json.loads(annotation(item, "effective"))["cards"][0]["limits"]
+        return tflops[0] <= float(limits["tflops"]) <= tflops[1] and gib[0] <= limits["vram"] / GIB <= gib[1]
+
+    plane.until(f"limits of {tflops} TFLOPS and {gib} GiB", look)
+
+
+def test_amounts_follow_use_in_place_and_the_memory_survives_a_kill(plane: GpuPlane, kubeconfig: Path, ns: str) -> None:
+    plane.apply(workload(ns, autoSetResources={"enable": True, "initialDelayPeriod": "1m"}))
+    plane.create(pod(ns, "a", spec()))
+    (bound,) = plane.bound(ns, 1)
+    with serving(plane) as agent, controlled(kubeconfig, "one", *PERIOD) as controller:
+        agent.add(bound, 0.3, 12)
+        in_force(plane, ns, "a", (105, 116), (13.8, 14.6))  # 0.3 x 312 TFLOPS x 1.15, 12 GiB x 1.15
+        uid = bound["metadata"]["uid"]
+
+        async def settled(client: Client) -> dict[str, Any] | None:
+            status = (await client.get(TENSOR_FUSION_WORKLOADS, "chat", ns)).get("status") or {}
+            return status if (status.get("recommendation") or {}).get("applied") else None
+
+        recommendation = plane.until("it is told as applied", settled)["recommendation"]
+        assert 105 <= float(recommendation["resources"]["limits"]["tflops"]) <= 116
+        maps = plane.ask(lambda client: client.list(CONFIG_MAPS, names.SYSTEM_NAMESPACE)).items
+        (stored,) = [item for item in maps if item["metadata"]["name"].startswith("tensor-fusion-usage-")]
+        controller.kill()
+        agent.history.forget(set())  # the agent has forgotten too
+        plane.ask(lambda client: client.merge(TENSOR_FUSION_WORKLOADS, "chat", {"status": {"recommendation": None}}, ns,
+                                              subresource="status"))  # fmt: skip
+        controller.start()
+        again = plane.until("it is told again, from memory alone", settled, 90.0)["recommendation"]
+        assert again["resources"]["requests"] == recommendation["resources"]["requests"]
+        assert plane.ask(lambda client: client.get(PODS, "a", ns))["metadata"]["uid"] == uid, "the pod runs on"
+        plane.kubectl("delete", "tensorfusionworkload", "chat", "-n", ns)
+
+        async def forgotten(client: Client) -> bool:
+            left = (await client.list(CONFIG_MAPS, names.SYSTEM_NAMESPACE)).items
+            return stored["metadata"]["name"] not in {item["metadata"]["name"] for item in left}
+
+        plane.until("the memory of a workload that is gone goes", forgotten)
+
+
+def test_a_cron_rule_comes_into_force_and_its_end_takes_it_back(plane: GpuPlane, kubeconfig: Path, ns: str) -> None:
+    always = {"name": "busy", "start": "0 0 1 1 *", "end": "59 23 31 12 *"}
+    amounts = {"requests": {"tflops": 100, "vram": "20Gi"}, "limits": {"tflops": 200, "vram": "30Gi"}}
+    plane.apply(workload(ns, cronScalingRules=[always | {"desiredResources": amounts}]))
+    plane.create(pod(ns, "a", spec()))
+    plane.bound(ns, 1)
+    with controlled(kubeconfig, "one", *PERIOD):
+        in_force(plane, ns, "a", (200, 200), (30, 30))
+
+        async def named(client: Client) -> bool:
+            status = (await client.get(TENSOR_FUSION_WORKLOADS, "chat", ns)).get("status") or {}
+            return status.get("activeCronScalingRule") == "busy"
+
+        plane.until("the rule's name", named)
+        never = {"name": "busy", "start": "0 0 29 2 *", "end": "1 0 29 2 *"}
+        plane.apply(workload(ns, cronScalingRules=[never | {"desiredResources": amounts}]))
+        in_force(plane, ns, "a", (40, 40), (8, 8))
+
+
+def test_nothing_is_asked_for_beyond_the_quota(plane: GpuPlane, kubeconfig: Path, ns: str) -> None:
+    total = {"requests": {"vram": "10Gi"}, "limits": {"vram": "12Gi", "tflops": 60}}
+    metadata = {"name": "q", "namespace": ns}
+    plane.apply(
+        {"apiVersion": names.API_VERSION, "kind": "GPUResourceQuota", "metadata": metadata, "spec": {"total": total}},
+        workload(ns, autoSetResources={"enable": True, "initialDelayPeriod": "1m"}),
+    )
+    plane.create(pod(ns, "a", spec()))
+    (bound,) = plane.bound(ns, 1)
+    with serving(plane) as agent, controlled(kubeconfig, "one", *PERIOD):
+        agent.add(bound, 0.9, 70)
+        in_force(plane, ns, "a", (60, 60), (12, 12))
+        item = plane.ask(lambda client: client.get(PODS, "a", ns))
+        pending = [one for one in item["status"]["conditions"] if one["type"].endswith("ResizePending")]
+        assert all(one["status"] == "False" for one in pending)
