@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from http import HTTPStatus
 
 from tensorfusion_iac.admission.patch import Operation
@@ -31,7 +32,7 @@ class AdmissionFacts:
     owner: Owner | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Decision:
     """The answer to one object: allowed with a patch and warnings, or refused with every problem.
 
@@ -54,6 +55,10 @@ class Decision:
 
     def patch_json(self) -> bytes:
         """The patch as it is sent: the same bytes for the same input, wherever it is computed."""
+        return self._patch_json
+
+    @cached_property
+    def _patch_json(self) -> bytes:
         return json.dumps(self.patch, separators=(",", ":")).encode()
 
 
