@@ -34,11 +34,12 @@ tools: setup  ## provide pulumi, Kubernetes and kwok (found on this machine, or 
 demo: setup  ## a control plane on this machine, then a real `pulumi up` of the quick start
 	@$(BIN)/tensorfusion demo
 
-test: tools  ## all tests, those against a real control plane too
-	@$(BIN)/pytest
+test: tools  ## all tests, those against a real control plane and with real processes too
+	@$(BIN)/pytest -q -n 2 tests/unit tests/components
+	@$(BIN)/pytest -q tests/agent tests/cluster
 
 test-fast: setup  ## the tests that need no control plane
-	@$(BIN)/pytest -q tests/unit tests/components
+	@$(BIN)/pytest -q -n 2 tests/unit tests/components
 
 lint: setup  ## ruff, mypy --strict, import-linter
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
