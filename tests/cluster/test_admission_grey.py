@@ -57,7 +57,9 @@ def deployment(replicas: int, wanted: int = WANTED, image: str = "app:1") -> dic
         "metadata": {"labels": marks, "annotations": annotations},
         "spec": {"containers": [{"name": "main", "image": image}], "terminationGracePeriodSeconds": 0},
     }
-    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "grey"}}, "template": template, "revisionHistoryLimit": 5}
+    spec: dict[str, Any] = {"replicas": replicas, "selector": {"matchLabels": {"app": "grey"}}, "template": template}
+    # A rollout waits for nothing: whether the enabled pods find GPUs and become ready is not the matter here.
+    spec["strategy"] = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "100%"}}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "grey", "namespace": SPACE}, "spec": spec}
 
 
