@@ -111,7 +111,7 @@ def controller_rights() -> Iterator[Manifest]:
         _rule("", ["nodes"], _READ),
         _rule("", ["pods"], [*_READ, "patch"]),
         _rule("", ["pods/status"], ["patch"]),
-        _rule("", ["events"], ["create"]),
+        _rule("", ["pods/eviction", "events"], ["create"]),
         _rule("apps", ["replicasets"], _READ),
         _rule("batch", ["jobs"], _READ),
         _rule(GROUP, ["gpupools", "gpuresourcequotas", "workloadprofiles"], _READ),

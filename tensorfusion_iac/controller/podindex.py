@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tensorfusion_iac.controller.owners import MIDDLE, OwnerRef, controller_of, top_owner
-from tensorfusion_iac.controller.pods import Member, member_of, reservation, worker_of
+from tensorfusion_iac.controller.pods import Member, is_ready, member_of, reservation, worker_of
 from tensorfusion_iac.kube.client import Object
 from tensorfusion_iac.kube.informer import Change, ChangeType, Informer, Key
 from tensorfusion_iac.planning.shares import Reservation
@@ -28,6 +28,8 @@ class PodIndex:
         self._namespaces: dict[str, set[Key]] = {}
         self._profiles: dict[Key, set[Key]] = {}
         self._profile_of: dict[Key, Key] = {}
+        self._running: dict[tuple[str, str, str], set[Key]] = {}
+        self._running_of: dict[Key, tuple[str, str, str]] = {}
         self._children: dict[str, set[Key]] = {}
         self._parent_of: dict[Key, str] = {}
         self._reservations: dict[Key, Reservation] = {}
@@ -43,6 +45,10 @@ class PodIndex:
     def workloads(self) -> Iterator[Key]:
         """The keys of all workloads that have pods."""
         return iter(list(self._members))
+
+    def running(self) -> frozenset[tuple[str, str, str]]:
+        """Namespace, workload and pool of each workload with a worker that is ready."""
+        return frozenset(self._running)
 
     def of_profile(self, profile: Key) -> set[Key]:
         """The keys of the workloads that have pods which were resolved with a profile."""
@@ -114,6 +120,9 @@ class PodIndex:
         if parent is not None and parent.kind in MIDDLE:
             self._parent_of[key] = parent.uid
             self._children.setdefault(parent.uid, set()).add(key)
+        if worker.pool is not None and is_ready(pod):
+            self._running_of[key] = running = (*workload, worker.pool)
+            self._running.setdefault(running, set()).add(key)
         if (held := reservation(pod)) is not None:
             self._reservations[key] = held
 
@@ -125,6 +134,8 @@ class PodIndex:
         _remove(self._namespaces, key[0], key)
         if (profile := self._profile_of.pop(key, None)) is not None:
             _remove(self._profiles, profile, key)
+        if (running := self._running_of.pop(key, None)) is not None:
+            _remove(self._running, running, key)
         if (parent := self._parent_of.pop(key, None)) is not None:
             _remove(self._children, parent, key)
         self._reservations.pop(key, None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -23,6 +23,7 @@ Item = Mapping[str, Any]
 
 RESOLVED, EFFECTIVE, DESIRED = names.key("resolved"), names.key("effective"), names.key("desired")
 ENFORCED_BY = names.key("enforced-by")
+GREY, ENABLED_REPLICAS = names.key("grey"), names.key("enabled-replicas")
 _KEPT_ANNOTATIONS = (RESOLVED, EFFECTIVE, DESIRED, ENFORCED_BY)
 _KEPT_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "ownerReferences")
 _HASHES = ("pod-template-hash", "controller-revision-hash")
@@ -37,6 +38,8 @@ def kept(pod: dict[str, Any]) -> dict[str, Any]:
     labels = metadata.get("labels") or {}
     slim = {key: metadata[key] for key in _KEPT_METADATA if key in metadata}
     slim["annotations"] = {key: annotations[key] for key in _KEPT_ANNOTATIONS if key in annotations}
+    if annotations.get(GREY) == "off":  # it runs as written: nothing but its place in a grey release is of interest
+        slim["annotations"] |= {key: annotations[key] for key in (GREY, ENABLED_REPLICAS) if key in annotations}
     slim["labels"] = {key: labels[key] for key in _HASHES if key in labels}
     conditions = [one for one in status.get("conditions") or () if one["type"].startswith(_KEPT_CONDITIONS)]
     return {
@@ -62,6 +65,7 @@ class Member:
     created: str
     node: str
     template_hash: str
+    sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def finished(self) -> bool:
@@ -80,10 +84,10 @@ class Member:
 
 
 @lru_cache(maxsize=16384)
-def resolved(text: str) -> tuple[WorkerSpec, bool]:
-    """The worker of an annotation `resolved`, and whether its workload was named. ValueError if it is none."""
-    worker = from_json(text)
-    return worker, json.loads(text).get("sources", {}).get("workload") == Source.ANNOTATION.value
+def resolved(text: str) -> tuple[WorkerSpec, Mapping[str, str]]:
+    """The worker of an annotation `resolved`, and where each of its fields came from. ValueError if it is none."""
+    worker, sources = from_json(text), json.loads(text).get("sources")
+    return worker, sources if isinstance(sources, dict) else {}
 
 
 def worker_of(pod: Item) -> WorkerSpec | None:
@@ -95,25 +99,34 @@ def worker_of(pod: Item) -> WorkerSpec | None:
         return None
 
 
+def is_ready(pod: Item) -> bool:
+    """Whether a pod runs, is ready, and is to stay."""
+    status = pod["status"]
+    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status["conditions"])
+    return ready and status["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
+
+
 def member_of(pod: Item, middle: Callable[[str, str, str], Item | None]) -> Member | None:
     """A pod as a member of its workload; None if it isn't one, or its owner cannot be told yet."""
     worker, owner = worker_of(pod), top_owner(pod, middle)
     if worker is None or owner is None:
         return None
     metadata, status = pod["metadata"], pod["status"]
+    sources = resolved(metadata["annotations"][RESOLVED])[1]
     return Member(
         uid=metadata["uid"],
         namespace=metadata["namespace"],
         name=metadata["name"],
         owner=owner,
         worker=worker,
-        named=resolved(metadata["annotations"][RESOLVED])[1],
+        named=sources.get("workload") == Source.ANNOTATION.value,
         phase=status["phase"],
         ready=any(one["type"] == "Ready" and one["status"] == "True" for one in status["conditions"]),
         terminating="deletionTimestamp" in metadata,
         created=metadata.get("creationTimestamp", ""),
         node=pod["spec"]["nodeName"],
         template_hash=next((metadata["labels"][key] for key in _HASHES if key in metadata["labels"]), ""),
+        sources=sources,
     )
 
 

@@ -63,15 +63,9 @@ class PoolKeeper:
     async def _look_at_pools(self) -> None:
         objects = {item["metadata"]["name"]: item for item in self.fleet.pool_objects}
         stored = {name: item.get("status") or {} for name, item in objects.items()}
-        running = frozenset(
-            (key[0], key[1], member.worker.pool)
-            for key in self.pods.workloads()
-            for member in self.pods.members(key)
-            if member.live and member.ready and member.worker.pool
-        )
         fleet = Fleet(
             dict(self.fleet.pools), self.fleet.views(), list(self.fleet.cards.values()), list(self.pods.reservations()),
-            running, self.now(),
+            self.pods.running(), self.now(),
         )  # fmt: skip
         for name, difference in list(statuses(fleet, stored)):
             await self.writer.merge(GPU_POOLS, objects[name], {"status": difference}, "status")

@@ -19,6 +19,7 @@ from typing import Any
 from tensorfusion_iac.api import names
 from tensorfusion_iac.controller.checkpoints import Checkpoints
 from tensorfusion_iac.controller.fleetview import FleetView
+from tensorfusion_iac.controller.grey_keeper import GreyKeeper
 from tensorfusion_iac.controller.metrics import Metrics
 from tensorfusion_iac.controller.pod_keeper import PodKeeper
 from tensorfusion_iac.controller.podindex import PodIndex
@@ -80,8 +81,8 @@ class Controller:
         workload_keeper = WorkloadKeeper(writer, index, workloads, profiles, _now)
         pod_keeper, pool_keeper = PodKeeper(writer, fleet, index, pods, _now), PoolKeeper(writer, fleet, index, _now)
         self._keepers = (
-            workload_keeper, pod_keeper, quota_keeper, pool_keeper,
-            Scaler(writer, usage, checkpoints, fleet, index, workloads, pods, quota_keeper, settings.round_s),
+            workload_keeper, pod_keeper, GreyKeeper(writer, pods), quota_keeper, pool_keeper,
+            Scaler(writer, usage, checkpoints, fleet, index, workloads, pods, quota_keeper, profiles, settings.round_s),
         )  # fmt: skip
         queues: tuple[WorkQueue[Any], ...] = (workload_keeper.queue, pod_keeper.queue, quota_keeper.queue, pool_keeper.queue)
         for keeper in self._keepers:

@@ -18,11 +18,15 @@ from pydantic import ValidationError
 from tensorfusion_iac.api.desired import to_text
 from tensorfusion_iac.api.resources import TensorFusionWorkload
 from tensorfusion_iac.api.resources.autoscaling import AutoScalingConfig, AutoSetResources
+from tensorfusion_iac.api.worker import WorkerSpec
 from tensorfusion_iac.controller.checkpoints import Checkpoints
+from tensorfusion_iac.controller.conditions import Wanted as Condition
+from tensorfusion_iac.controller.conditions import merged
 from tensorfusion_iac.controller.fleetview import FleetView
 from tensorfusion_iac.controller.patches import changed
 from tensorfusion_iac.controller.podindex import PodIndex
 from tensorfusion_iac.controller.pods import DESIRED, Member
+from tensorfusion_iac.controller.profiles import as_edited
 from tensorfusion_iac.controller.quota_keeper import QuotaKeeper
 from tensorfusion_iac.controller.scaling import (
     Memory,
@@ -53,6 +57,7 @@ from tensorfusion_iac.planning.units import MFLOPS_PER_TFLOPS
 log = logging.getLogger(__name__)
 
 ROUND_S = 30.0
+PROFILE_APPLIED = "ProfileApplied"
 _HISTORY_S = 7200.0  # what the agents keep
 
 
@@ -68,6 +73,7 @@ class Scaler:
     stored: Informer
     pod_objects: Informer
     quotas: QuotaKeeper
+    profiles: Informer
     round_s: float = ROUND_S
     wall: Callable[[], float] = time.time
     _memories: dict[str, Memory] = field(default_factory=dict)
@@ -94,11 +100,18 @@ class Scaler:
 
     async def _round(self) -> None:
         now_s = self.wall()
-        scaled = [(item, config) for item in self.stored if (config := _config(item)) is not None]
+        scaled = [
+            (item, config or AutoScalingConfig())
+            for item in self.stored
+            if (config := _config(item)) is not None or self._edited(item)
+        ]
         rows = await self._rows(now_s) if any(_learns(config) for _, config in scaled) else []
         by_pod: dict[str, list[Row]] = {}
         for row in rows:
             by_pod.setdefault(row.pod_uid, []).append(row)
+        for item in [one for one in self.stored if (one.get("status") or {}).get("recommendation")]:
+            if all(item is not one for one, _ in scaled):
+                await self._forget(item)
         for item, config in scaled:
             try:
                 await self._scale(item, config, by_pod, now_s)
@@ -106,7 +119,9 @@ class Scaler:
                 raise
             except KubeError as error:
                 log.warning("workload %s/%s: %s", item["metadata"]["namespace"], item["metadata"]["name"], error)
-        await self.checkpoints.keep_only({item["metadata"]["uid"] for item, config in scaled if _learns(config)})
+        uids = {item["metadata"]["uid"] for item, config in scaled if _learns(config)}
+        self._memories = {uid: memory for uid, memory in self._memories.items() if uid in uids}
+        await self.checkpoints.keep_only(uids)
 
     async def _rows(self, now_s: float) -> list[Row]:
         """What is new, and a little more: what was learned already is passed over."""
@@ -135,11 +150,13 @@ class Scaler:
         newest = max(members, key=lambda one: (one.created, one.uid))
         smallest = min(cards.values(), key=lambda card: (card.capacity_mflops, card.capacity_vram_bytes))
         ceiling = _ceiling(cards.values(), held.values(), self.quotas.quota(key[0]), self.quotas.used(key[0]))
-        subject = Subject(config, policy, newest.worker, original_of(newest.worker, smallest), ceiling)
+        worker, profile = self._as_asked(newest)
+        edited = profile if self._edited(item) else ""
+        subject = Subject(config, policy, worker, original_of(worker, smallest), ceiling, edited)
         used = max((row.vram_bytes for row in _latest(mine)), default=0)
         wanted = want(subject, memory, float(used), datetime.fromtimestamp(now_s, UTC))
         applied = await self._ask_for(subject, wanted, members, held)
-        await self._tell(item, wanted, applied)
+        await self._tell(item, subject, wanted, applied)
 
     async def _ask_for(
         self, subject: Subject, wanted: Wanted, members: Iterable[Member], held: Mapping[str, Reservation]
@@ -152,7 +169,7 @@ class Scaler:
             reservation, pod = held.get(member.uid), self.pod_objects.get(member.name, member.namespace)
             if reservation is None or pod is None:
                 continue
-            desired = desired_of(wanted.amounts, reservation.shares, subject.policy)
+            desired = desired_of(wanted.amounts, reservation.shares, subject)
             if desired is None:
                 continue
             applied, text = False, to_text(desired)
@@ -160,14 +177,48 @@ class Scaler:
                 await self.writer.merge(PODS, pod, {"metadata": {"annotations": {DESIRED: text}}})
         return applied
 
-    async def _tell(self, item: Object, wanted: Wanted, applied: bool) -> None:
+    async def _forget(self, item: Object) -> None:
+        """Nothing is recommended any more."""
+        conditions = merged((item.get("status") or {}).get("conditions") or (), (), "", dropped={PROFILE_APPLIED})
+        status = {"recommendation": None, "activeCronScalingRule": None, "conditions": conditions}
+        await self.writer.merge(TENSOR_FUSION_WORKLOADS, item, {"status": status}, "status")
+
+    async def _tell(self, item: Object, subject: Subject, wanted: Wanted, applied: bool) -> None:
         before = item.get("status") or {}
         resources = {} if wanted.amounts is None else in_status(wanted.amounts)
         recommendation = {"resources": resources, "reason": wanted.reason, "applied": applied}
-        status = {"activeCronScalingRule": wanted.rule, "recommendation": recommendation}
+        conditions = []
+        if subject.edited:
+            text = f"the amounts of profile {subject.edited} are {'in force' if applied else 'not in force in all pods yet'}"
+            conditions = [Condition(PROFILE_APPLIED, applied, "Applied" if applied else "Waiting", text)]
+        now = datetime.fromtimestamp(self.wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        dropped = set() if conditions else {PROFILE_APPLIED}
+        status = {
+            "activeCronScalingRule": wanted.rule,
+            "recommendation": recommendation,
+            "conditions": merged(before.get("conditions") or (), conditions, now, dropped=dropped),
+        }
         difference = changed(before, status)
         if difference:
             await self.writer.merge(TENSOR_FUSION_WORKLOADS, item, {"status": difference}, "status")
+
+    def _edited(self, item: Object) -> bool:
+        """Whether a pod of the workload was resolved with another edition of its profile than there is now."""
+        key = (item["metadata"]["namespace"], item["metadata"]["name"])
+        return any(
+            member.worker.profile.generation != profile["metadata"].get("generation")
+            for member in self.pods.members(key)
+            if member.live and member.node and member.worker.profile is not None
+            if (profile := self.profiles.get(member.worker.profile.name, member.namespace)) is not None
+        )
+
+    def _as_asked(self, member: Member) -> tuple[WorkerSpec, str]:
+        """What a pod asks for by its annotations and its profile as it is now, and the profile's name."""
+        reference = member.worker.profile
+        profile = None if reference is None else self.profiles.get(reference.name, member.namespace)
+        if reference is None or profile is None:
+            return member.worker, ""
+        return as_edited(member.worker, member.sources, profile.get("spec") or {}), reference.name
 
     def _card(self, uuid: str) -> CardFacts | None:
         return self.fleet.cards.get(uuid.lower())

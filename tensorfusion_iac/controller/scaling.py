@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import ROUND_FLOOR, Decimal
 from typing import Any, NamedTuple
 
@@ -42,7 +42,9 @@ ROW_S = 30.0
 """Length of a row; one that is younger may still grow, and is left for the next time."""
 _VERSION = 1
 _MIB = 2**20
-_TFLOPS_STEP = Decimal("0.01")
+_HUNDREDTH, _MFLOPS = Decimal("0.01"), Decimal("0.000001")
+_EXACT = 1e-6
+"""What was given by a person is followed exactly, up to the rounding of floats."""
 
 
 class Row(NamedTuple):
@@ -74,6 +76,13 @@ class Subject:
     worker: WorkerSpec
     original: Amounts
     ceiling: Ceiling
+    edited: str = ""
+    """The profile that was edited since the pods were made; `original` is what it gives now."""
+
+    @property
+    def learns(self) -> bool:
+        """Whether its amounts follow its use."""
+        return self.config.auto_set_resources is not None and self.config.auto_set_resources.enable
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,36 +195,37 @@ def want(subject: Subject, memory: Memory, used_vram: float, now: datetime) -> W
     notes = list(held.problems)
     found: Amounts | None = None
     if auto is not None and auto.enable:
-        learning_s = policy.initial_delay_s - (now.timestamp() - memory.first_s) if memory.first_s is not None else None
-        if learning_s is None:
+        if memory.first_s is None:
             notes.append("nothing is known of its use yet")
-        elif learning_s > 0:
-            notes.append(f"its use is learned for another {math.ceil(learning_s / 60)} min")
+        elif now.timestamp() < (known_s := memory.first_s + policy.initial_delay_s):
+            notes.append(f"its use is learned until {datetime.fromtimestamp(known_s, UTC):%Y-%m-%d %H:%M} UTC")
         else:
             present = end_of(bucket_of(used_vram, memory.vram.first), memory.vram.first) if used_vram else 0.0
-            found = recommend(memory.compute, memory.vram, subject.original, subject.worker.qos, policy, ceiling, present)
+            found = _rounded(
+                recommend(memory.compute, memory.vram, subject.original, subject.worker.qos, policy, ceiling, present)
+            )
             notes.append("by the history of its use")
     rule = held.rule
     if rule is not None:
         set_ = _of_rule(rule, subject.original, ceiling)
         found = set_ if found is None else larger(found, set_)
         notes.append(f"by the cron rule {rule.name or rule.start}")
-    elif found is None and config.cron_scaling_rules and not (auto is not None and auto.enable):
+    elif found is None and not subject.learns and (config.cron_scaling_rules or subject.edited):
         found = subject.original
-        notes.append("no cron rule holds: as asked for")
+        notes.append("as asked for" if not subject.edited else f"as profile {subject.edited} says now")
     if fixed := fixed_because(subject.worker):
         notes.append(fixed)
     return Wanted(found, "; ".join(notes)[:1024], None if rule is None else rule.name or None)
 
 
-def desired_of(wanted: Amounts, shares: Sequence[CardShare], policy: Policy) -> Desired | None:
+def desired_of(wanted: Amounts, shares: Sequence[CardShare], subject: Subject) -> Desired | None:
     """The annotation `desired` of a pod that holds these shares; None if what it has is near enough."""
-    share = shares[0]
+    share, policy = shares[0], subject.policy
     current = Amounts(
         Side(share.mflops / MFLOPS_PER_TFLOPS, share.limit_mflops / MFLOPS_PER_TFLOPS),
         Side(float(share.vram_bytes), float(share.limit_vram_bytes)),
     )
-    changes = worth_it(current, wanted, policy)
+    changes = worth_it(current, wanted, policy if subject.learns else replace(policy, threshold=_EXACT))
     if changes == Amounts():
         return None
     compute, vram = changes.compute, changes.vram
@@ -265,9 +275,26 @@ def _pair(request: float, limit: float, original: Side | None, ceiling: Side) ->
     return Side(min(request, limit, ceiling.request), limit)
 
 
+def _rounded(amounts: Amounts) -> Amounts:
+    """Amounts that people can read: hundredths of TFLOPS, MiB; never more than was recommended."""
+    compute, vram = amounts.compute, amounts.vram
+    return Amounts(
+        None if compute is None else Side(_hundredths(compute.request), _hundredths(compute.limit)),
+        None if vram is None else Side(_mebibytes(vram.request), _mebibytes(vram.limit)),
+    )
+
+
+def _hundredths(value: float) -> float:
+    return float(max(Decimal(str(value)).quantize(_HUNDREDTH, ROUND_FLOOR), _HUNDREDTH))
+
+
+def _mebibytes(value: float) -> float:
+    return float(max(int(value) // _MIB, 1) * _MIB)
+
+
 def _tflops(value: float) -> Decimal:
-    return max(Decimal(str(value)).quantize(_TFLOPS_STEP, ROUND_FLOOR), _TFLOPS_STEP)
+    return max(Decimal(str(value)).quantize(_MFLOPS, ROUND_FLOOR), _MFLOPS)
 
 
 def _bytes(value: float) -> int:
-    return max(int(value) // _MIB, 1) * _MIB
+    return max(int(value), 1)

@@ -67,6 +67,20 @@ class Writer:
         self._check(resource)
         await self._client.delete(resource, item["metadata"]["name"], item["metadata"].get("namespace"))
 
+    async def evict(self, namespace: str, name: str, uid: str) -> None:
+        """Evict this very pod, as far as budgets allow: one that they protect is an ApiError, to be tried again."""
+        evictions = Resource("", "v1", f"pods/{name}/eviction", "Eviction")
+        self._check(evictions)
+        body: Object = {
+            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        }  # fmt: skip
+        try:
+            await self._client.create(evictions, body, namespace)
+        except ApiError as error:
+            if not error.not_found and not error.conflict:
+                raise
+
     def tell(self, item: Mapping[str, Any], kind: str, api_version: str, reason: str, message: str) -> None:
         """An Event (Warning) about an object. Not waited for: it is for people."""
         task = asyncio.ensure_future(self._tell(item, kind, api_version, reason, message))
@@ -107,4 +121,4 @@ class Writer:
     def _check(self, resource: Resource) -> None:
         if not self._may_write():
             raise NotHolderError(f"{resource.plural}: this controller does not hold the lease")
-        self._metrics.writes.labels(resource.plural).inc()
+        self._metrics.writes.labels(resource.plural if "/" not in resource.plural else resource.kind).inc()

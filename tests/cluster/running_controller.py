@@ -13,14 +13,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from gpu_plane import GpuPlane
-from running_webhook import account_kubeconfig
+from running_plane import ControlPlane
+from running_webhook import account_kubeconfig, apply
 
-from tensorfusion_iac.api.names import CONTROLLER_ACCOUNT
+from tensorfusion_iac.api.names import SYSTEM_NAMESPACE
 from tensorfusion_iac.components import platform
 
 READY_S = 60.0
+ACCOUNT = "test-controller"
 
 
 @dataclass
@@ -76,11 +78,21 @@ class Controller:
             self.log.extend(process.stderr)
 
 
-def access(plane: GpuPlane, folder: Path) -> Path:
-    """Install what the controller needs, and give a kubeconfig with its rights."""
-    plane.apply(*platform.namespaces())
-    plane.apply(*platform.service_accounts(), *platform.controller_rights())
-    return account_kubeconfig(plane, folder, CONTROLLER_ACCOUNT)
+def access(plane: ControlPlane, folder: Path) -> Path:
+    """Install what the controller needs, and give a kubeconfig with its rights.
+
+    An account of the tests' own has them: the control plane's own controller, which nobody may kill, has none and stays idle.
+    """
+    apply(plane, *platform.namespaces())
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": SYSTEM_NAMESPACE}}
+    apply(plane, *platform.service_accounts(), account, *(_for_tests(manifest) for manifest in platform.controller_rights()))
+    return account_kubeconfig(plane, folder, ACCOUNT)
+
+
+def _for_tests(manifest: dict[str, Any]) -> dict[str, Any]:
+    if "subjects" not in manifest:
+        return manifest
+    return manifest | {"subjects": [subject | {"name": ACCOUNT} for subject in manifest["subjects"]]}
 
 
 @contextmanager

@@ -26,9 +26,9 @@ from tensorfusion_iac.agent.enforcer import ContainerUse
 from tensorfusion_iac.agent.history import UsageHistory
 from tensorfusion_iac.agent.objects import CERTIFICATE, ENDPOINT
 from tensorfusion_iac.api import names
-from tensorfusion_iac.api.worker import Compute, Unit, WorkerSpec
+from tensorfusion_iac.api.worker import Compute, ProfileRef, Source, Unit, WorkerSpec, canonical, to_json
 from tensorfusion_iac.kube.client import Client
-from tensorfusion_iac.kube.resource import CONFIG_MAPS, LEASES, PODS, TENSOR_FUSION_WORKLOADS
+from tensorfusion_iac.kube.resource import CONFIG_MAPS, LEASES, PODS, TENSOR_FUSION_WORKLOADS, WORKLOAD_PROFILES
 from tensorfusion_iac.local.state import NodeGroup
 
 pytestmark = pytest.mark.cluster
@@ -194,3 +194,31 @@ def test_nothing_is_asked_for_beyond_the_quota(plane: GpuPlane, kubeconfig: Path
         item = plane.ask(lambda client: client.get(PODS, "a", ns))
         pending = [one for one in item["status"]["conditions"] if one["type"].endswith("ResizePending")]
         assert all(one["status"] == "False" for one in pending)
+
+
+def test_an_edited_profile_reaches_running_pods_in_place(plane: GpuPlane, kubeconfig: Path, ns: str) -> None:
+    def profile(tflops: int, gib: int) -> dict[str, Any]:
+        amounts = {"tflops": tflops, "vram": f"{gib}Gi"}
+        metadata = {"name": "small", "namespace": ns}
+        return {
+            "apiVersion": names.API_VERSION, "kind": "WorkloadProfile", "metadata": metadata,
+            "spec": {"resources": {"requests": amounts, "limits": amounts}},
+        }  # fmt: skip
+
+    plane.apply(profile(20, 4))
+    generation = plane.ask(lambda client: client.get(WORKLOAD_PROFILES, "small", ns))["metadata"]["generation"]
+    made = spec(profile=ProfileRef("small", generation))
+    fields = ("tflops-request", "tflops-limit", "vram-request", "vram-limit")
+    marks = {f"{names.PREFIX}resolved": canonical(to_json(made, dict.fromkeys(fields, Source.PROFILE)))}
+    plane.create(pod(ns, "a", made, annotations=marks))
+    (bound,) = plane.bound(ns, 1)
+    with controlled(kubeconfig, "one", *PERIOD):
+        plane.apply(profile(33, 7))
+        in_force(plane, ns, "a", (33, 33), (7, 7))
+
+        async def told(client: Client) -> bool:
+            status = (await client.get(TENSOR_FUSION_WORKLOADS, "chat", ns)).get("status") or {}
+            return any(one["type"] == "ProfileApplied" and one["status"] == "True" for one in status.get("conditions") or ())
+
+        plane.until("ProfileApplied", told)
+    assert plane.ask(lambda client: client.get(PODS, "a", ns))["metadata"]["uid"] == bound["metadata"]["uid"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from planning_values import card
 
 from tensorfusion_iac.api import desired
-from tensorfusion_iac.api.levels import AutoscaleTarget, Isolation, QoS
+from tensorfusion_iac.api.levels import Isolation, QoS
 from tensorfusion_iac.api.resources.autoscaling import AutoScalingConfig
 from tensorfusion_iac.api.worker import Compute, Unit, WorkerSpec
 from tensorfusion_iac.controller.scaling import (
@@ -140,7 +140,7 @@ def test_use_is_followed_once_it_was_learned_for_long_enough() -> None:
     assert 34.5 <= found.amounts.compute.limit <= 36.5
     early = want(subject(config()), memory(), 0, datetime.fromtimestamp(T0 + 60, UTC))
     assert early.amounts is None
-    assert "29 min" in early.reason
+    assert "until 2026-01-01 09:30 UTC" in early.reason, "which does not change with every look"
     assert want(subject(config()), blank(Policy()), 0, LATER).amounts is None
     at_once = want(subject(config(initialDelayPeriod="1s")), memory(), 0, datetime.fromtimestamp(T0 + 60, UTC))
     assert at_once.amounts is not None
@@ -193,14 +193,24 @@ def test_what_cannot_be_resized_only_gets_a_recommendation(spec: WorkerSpec, fix
     assert found.amounts is not None
 
 
+def test_an_edited_profile_is_followed_to_the_letter_where_nothing_else_decides() -> None:
+    plain = replace(subject(AutoScalingConfig()), edited="small", original=Amounts(Side(10.1, 20), Side(4 * GIB, 8 * GIB)))
+    found = want(plain, blank(Policy()), 0, LATER)
+    assert found.amounts == plain.original
+    assert "profile small" in found.reason
+    assert desired_of(plain.original, (share(),), plain) == desired.Desired(Decimal("10.1"), Decimal(20), None, None)
+    assert desired_of(original_of(worker(), CARD), (share(),), plain) is None
+    assert want(replace(plain, edited=""), blank(Policy()), 0, LATER).amounts is None
+
+
 # Asking.
 
 
 def test_a_pod_is_asked_only_for_what_differs_enough_and_is_the_target() -> None:
     wanted = Amounts(Side(10.5, 20.5), Side(6 * GIB, 12 * GIB))
-    found = desired_of(wanted, (share(),), Policy())
+    found = desired_of(wanted, (share(),), subject(config()))
     assert found == desired.Desired(None, None, 6 * GIB, 12 * GIB)
-    assert desired_of(wanted, (share(),), Policy(target=AutoscaleTarget.COMPUTE)) is None
+    assert desired_of(wanted, (share(),), subject(config(targetResource="compute"))) is None
     assert desired.from_text(desired.to_text(found)) == found
 
 
@@ -209,7 +219,7 @@ def test_what_is_asked_for_is_never_more_than_what_is_wanted_and_is_near_enough_
     tflops: float, more: float, gib: float, more_gib: float
 ) -> None:
     wanted = Amounts(Side(tflops, tflops * more), Side(gib * GIB, gib * GIB * more_gib))
-    found = desired_of(wanted, (share(tflops=1000, gib=1000),), Policy())
+    found = desired_of(wanted, (share(tflops=1000, gib=1000),), subject(config()))
     assert found is not None
     assert found.tflops_request is not None
     assert found.tflops_limit is not None
@@ -222,12 +232,12 @@ def test_what_is_asked_for_is_never_more_than_what_is_wanted_and_is_near_enough_
         "GPU-0", int(found.tflops_request * TFLOPS), found.vram_request_bytes, int(found.tflops_limit * TFLOPS),
         found.vram_limit_bytes, 1, 1, 1, 1,
     )  # fmt: skip
-    assert desired_of(wanted, (now,), Policy()) is None
+    assert desired_of(wanted, (now,), subject(config())) is None
 
 
 def test_a_recommendation_is_written_in_the_units_of_a_workload() -> None:
     assert in_status(Amounts(Side(1.239, 2), Side(1.5 * GIB, 3 * GIB))) == {
-        "requests": {"tflops": "1.23", "vram": "1536Mi"},
+        "requests": {"tflops": "1.239", "vram": "1536Mi"},
         "limits": {"tflops": "2", "vram": "3Gi"},
     }
     assert in_status(Amounts(None, Side(GIB, GIB))) == {"requests": {"vram": "1Gi"}, "limits": {"vram": "1Gi"}}

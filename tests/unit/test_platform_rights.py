@@ -47,7 +47,7 @@ CONTROLLER = {
         f"nodes: {READ}",
         f"pods: {READ},patch",
         "pods/status: patch",
-        "events: create",
+        "events,pods/eviction: create",
         f"replicasets.apps: {READ}",
         f"jobs.batch: {READ}",
         f"gpupools,gpuresourcequotas,workloadprofiles.tensor-fusion.ai: {READ}",

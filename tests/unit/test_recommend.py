@@ -159,7 +159,9 @@ def test_what_was_not_asked_for_or_has_no_history_is_left_alone() -> None:
 def test_a_recommendation_is_never_above_a_card_or_what_the_quota_leaves() -> None:
     compute, vram = use(1000.0, 120 * GIB)
     original = Amounts(Side(200, 300), Side(70 * GIB, 80 * GIB))
-    found = recommend(compute, vram, original, QoS.CRITICAL, Policy(), Ceiling(Side(312, 312), Side(80 * GIB, 80 * GIB)), 79 * GIB)
+    found = recommend(
+        compute, vram, original, QoS.CRITICAL, Policy(), Ceiling(Side(312, 312), Side(80 * GIB, 80 * GIB)), 79 * GIB
+    )
     assert found == Amounts(Side(312, 312), Side(80 * GIB, 80 * GIB))
 
 
