@@ -42,7 +42,7 @@ COMMANDS = (
     Entry("simulate", "simulate", "Place workloads on nodes that exist or are wished for, as the scheduler would.", "controller"),
     Entry("local", "local", "A control plane on this machine, with simulated GPU nodes.", "local"),
     Entry("demo", "demo", "A control plane on this machine, then `pulumi up` of the project on it.", "local"),
-    Entry("serve", "serve", "Run one of the programs of a cluster: the webhook, the scheduler's extender, the agent.", "controller"),
+    Entry("serve", "serve", "Run a program of a cluster: webhook, scheduler's extender, controller, agent.", "controller"),
     Entry("version", "version", "Show the versions of this package and of what it works with."),
 )  # fmt: skip
 

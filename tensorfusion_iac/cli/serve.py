@@ -1,4 +1,7 @@
-"""`tensorfusion serve ...`: the programs that run in a cluster, each until it is told to stop."""
+"""`tensorfusion serve ...`: the programs that run in a cluster, each until it is told to stop.
+
+Each command imports its program when it is called: they need different extras, and none pays for another's memory.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +9,22 @@ import asyncio
 import logging
 import os
 import platform
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from tensorfusion_iac.admission.program import Settings, run
 from tensorfusion_iac.api.names import SYSTEM_NAMESPACE
 from tensorfusion_iac.cli.exits import environment
 from tensorfusion_iac.cli.output import complain
-from tensorfusion_iac.controller.program import PORT as CONTROLLER_PORT
-from tensorfusion_iac.controller.program import Settings as ControllerSettings
-from tensorfusion_iac.controller.program import run as run_controller
 from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.errors import KubeError
 from tensorfusion_iac.scheduling.profile import DEFAULT_LEASE, EXTENDER_PORT
-from tensorfusion_iac.scheduling.program import Settings as SchedulerSettings
-from tensorfusion_iac.scheduling.program import run as run_scheduler
 
-if TYPE_CHECKING:
-    from tensorfusion_iac.agent.program import Settings as AgentSettings
+Kubeconfig = Annotated[
+    Path | None, typer.Option(envvar="KUBECONFIG", help="Access to the API server; default: the pod's service account.")
+]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -36,7 +35,7 @@ app = typer.Typer(
 
 
 @app.callback()
-def _serve() -> None:
+def _programs() -> None:
     """The programs of a cluster: each serves until it is told to stop."""
 
 
@@ -44,9 +43,7 @@ def _serve() -> None:
 def webhook(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 9443,
     address: Annotated[str, typer.Option(help="Address to listen on.")] = "0.0.0.0",  # noqa: S104
-    kubeconfig: Annotated[
-        Path | None, typer.Option(envvar="KUBECONFIG", help="Access to the API server; default: the pod's service account.")
-    ] = None,
+    kubeconfig: Kubeconfig = None,
     namespace: Annotated[str, typer.Option(help="Namespace of its own objects.")] = SYSTEM_NAMESPACE,
     host: Annotated[
         list[str] | None,
@@ -59,79 +56,50 @@ def webhook(
     identity: Annotated[str, typer.Option(envvar="POD_NAME", help="Name of this replica; default: the machine's name.")] = "",
 ) -> None:
     """Serve the admission webhook."""
-    logging.basicConfig(level=os.environ.get("LOG_LEVEL", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    from tensorfusion_iac.admission.program import Settings, run
+
     settings = Settings(address, port, namespace, tuple(host or ()), tls_folder, identity)
-    try:
-        asyncio.run(_webhook(kubeconfig, settings))
-    except* (KubeError, OSError) as failures:
-        raise environment("; ".join(str(failure) for failure in failures.exceptions)) from None
+    _serve(kubeconfig, lambda client: run(client, settings, _ready))
 
 
 @app.command()
 def scheduler(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = EXTENDER_PORT,
     address: Annotated[str, typer.Option(help="Address to listen on; kube-scheduler is beside it.")] = "127.0.0.1",
-    kubeconfig: Annotated[
-        Path | None, typer.Option(envvar="KUBECONFIG", help="Access to the API server; default: the pod's service account.")
-    ] = None,
+    kubeconfig: Kubeconfig = None,
     identity_prefix: Annotated[
         str, typer.Option(envvar="POD_NAME", help="What the lease's holder begins with; default: the machine's name.")
     ] = "",
     lease: Annotated[str, typer.Option(help="kube-scheduler's lease, NAMESPACE/NAME.")] = DEFAULT_LEASE,
 ) -> None:
     """Serve kube-scheduler's extender: GPUs are placed here."""
-    logging.basicConfig(level=os.environ.get("LOG_LEVEL", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    settings = SchedulerSettings(identity_prefix or platform.node(), address, port, lease)
-    try:
-        asyncio.run(_scheduler(kubeconfig, settings))
-    except* (KubeError, OSError) as failures:
-        raise environment("; ".join(str(failure) for failure in failures.exceptions)) from None
+    from tensorfusion_iac.scheduling.program import Settings, run
 
-
-async def _scheduler(kubeconfig: Path | None, settings: SchedulerSettings) -> None:
-    client = await Client.from_kubeconfig(kubeconfig) if kubeconfig is not None else Client.in_cluster()
-    await run_scheduler(client, settings, lambda port: complain(f"ready on port {port}"))
+    settings = Settings(identity_prefix or platform.node(), address, port, lease)
+    _serve(kubeconfig, lambda client: run(client, settings, _ready))
 
 
 @app.command()
 def controller(
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port of /metrics and /readyz; 0 takes a free one.")
-    ] = CONTROLLER_PORT,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of /metrics and /readyz; 0 takes a free one.")] = 9480,
     address: Annotated[str, typer.Option(help="Address to listen on.")] = "0.0.0.0",  # noqa: S104
-    kubeconfig: Annotated[
-        Path | None, typer.Option(envvar="KUBECONFIG", help="Access to the API server; default: the pod's service account.")
-    ] = None,
+    kubeconfig: Kubeconfig = None,
     namespace: Annotated[str, typer.Option(help="Namespace of its own objects.")] = SYSTEM_NAMESPACE,
     identity: Annotated[str, typer.Option(envvar="POD_NAME", help="Name of this replica; default: the machine's name.")] = "",
     scaling_period: Annotated[float, typer.Option(min=1, help="Seconds between two looks of autoscaling.")] = 30.0,
 ) -> None:
     """Keep workloads, pools and quotas true; one replica is active at a time."""
-    logging.basicConfig(level=os.environ.get("LOG_LEVEL", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    settings = ControllerSettings(address, port, namespace, identity, round_s=scaling_period)
-    try:
-        asyncio.run(_controller(kubeconfig, settings))
-    except* (KubeError, OSError) as failures:
-        raise environment("; ".join(str(failure) for failure in failures.exceptions)) from None
+    from tensorfusion_iac.controller.program import Settings, run
 
-
-async def _controller(kubeconfig: Path | None, settings: ControllerSettings) -> None:
-    client = await Client.from_kubeconfig(kubeconfig) if kubeconfig is not None else Client.in_cluster()
-    await run_controller(client, settings, lambda port: complain(f"ready on port {port}"))
-
-
-async def _webhook(kubeconfig: Path | None, settings: Settings) -> None:
-    client = await Client.from_kubeconfig(kubeconfig) if kubeconfig is not None else Client.in_cluster()
-    await run(client, settings, lambda port: complain(f"ready on port {port}"))
+    settings = Settings(address, port, namespace, identity, round_s=scaling_period)
+    _serve(kubeconfig, lambda client: run(client, settings, _ready))
 
 
 @app.command()
 def agent(
     node: Annotated[str, typer.Option(envvar="NODE_NAME", help="Name of the node; default: the machine's.")] = "",
     address: Annotated[str, typer.Option(envvar="POD_IP", help="Address by which the controller reaches it.")] = "127.0.0.1",
-    kubeconfig: Annotated[
-        Path | None, typer.Option(envvar="KUBECONFIG", help="Access to the API server; default: the pod's service account.")
-    ] = None,
+    kubeconfig: Kubeconfig = None,
     metrics_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of /metrics; 0 takes a free one.")] = 9460,
     history_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the usage history (TLS).")] = 9461,
     cgroups: Annotated[Path, typer.Option(help="Where the host's cgroups are mounted.")] = Path("/sys/fs/cgroup"),
@@ -140,53 +108,56 @@ def agent(
     ),
 ) -> None:
     """Hold the GPU pods of one node to their amounts, and report its cards."""
-    from tensorfusion_iac.agent.lifeline import AnotherAgentError  # needs the extra `agent`, which the others do not
-    from tensorfusion_iac.agent.program import Settings as AgentSettings
-
-    logging.basicConfig(level=os.environ.get("LOG_LEVEL", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    settings = AgentSettings(
-        node or platform.node(), address, metrics_port=metrics_port, history_port=history_port, cgroups=cgroups,
-        lifeline=run_folder / "lifeline", record=run_folder / "memory-limits.json",
-    )  # fmt: skip
-    try:
-        asyncio.run(_agent(kubeconfig, settings))
-    except* (KubeError, OSError, AnotherAgentError) as failures:
-        raise environment("; ".join(str(failure) for failure in failures.exceptions)) from None
-
-
-async def _agent(kubeconfig: Path | None, settings: AgentSettings) -> None:
     from tensorfusion_iac.agent.driver import DriverError
+    from tensorfusion_iac.agent.lifeline import AnotherAgentError
     from tensorfusion_iac.agent.nvml import Nvml
-    from tensorfusion_iac.agent.program import run as run_agent
+    from tensorfusion_iac.agent.program import Settings, run
 
     try:
         driver = Nvml()
     except DriverError as error:
         raise environment(f"NVIDIA's management library cannot be used on this node: {error}") from None
-    client = await Client.from_kubeconfig(kubeconfig) if kubeconfig is not None else Client.in_cluster()
-    await run_agent(client, driver, settings, lambda metrics, history: complain(f"ready on port {metrics}, history on {history}"))
+    settings = Settings(
+        node or platform.node(), address, metrics_port=metrics_port, history_port=history_port, cgroups=cgroups,
+        lifeline=run_folder / "lifeline", record=run_folder / "memory-limits.json",
+    )  # fmt: skip
+    _serve(kubeconfig, lambda client: run(client, driver, settings, _both_ready), AnotherAgentError)
 
 
 @app.command("simulated-agents")
 def simulated_agents(
-    kubeconfig: Annotated[
-        Path | None, typer.Option(envvar="KUBECONFIG", help="Access to the API server; default: the pod's service account.")
-    ] = None,
+    kubeconfig: Kubeconfig = None,
     address: Annotated[str, typer.Option(help="Address of /metrics.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of /metrics; 0 takes a free one.")] = 0,
 ) -> None:
     """Be the agents of all simulated nodes of a cluster, with load that follows from the workloads' names."""
-    logging.basicConfig(level=os.environ.get("LOG_LEVEL", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    try:
-        asyncio.run(_simulated_agents(kubeconfig, address, port))
-    except* (KubeError, OSError) as failures:
-        raise environment("; ".join(str(failure) for failure in failures.exceptions)) from None
-
-
-async def _simulated_agents(kubeconfig: Path | None, address: str, port: int) -> None:
     from tensorfusion_iac.agent.program import until_told_to_stop
     from tensorfusion_iac.agent.simulated_program import SimulatedAgents
 
-    client = await Client.from_kubeconfig(kubeconfig) if kubeconfig is not None else Client.in_cluster()
-    async with client:
-        await until_told_to_stop(SimulatedAgents(client).run(address, port, lambda found: complain(f"ready on port {found}")))
+    async def run(client: Client) -> None:
+        async with client:
+            await until_told_to_stop(SimulatedAgents(client).run(address, port, _ready))
+
+    _serve(kubeconfig, run)
+
+
+def _serve(kubeconfig: Path | None, run: Callable[[Client], Awaitable[None]], *faults: type[Exception]) -> None:
+    """Run a program to its end. What the cluster or the machine refuses, and `faults`, end the command with one message."""
+
+    async def serve() -> None:
+        await run(await Client.from_kubeconfig(kubeconfig) if kubeconfig is not None else Client.in_cluster())
+
+    logging.basicConfig(level=os.environ.get("LOG_LEVEL", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    expected: tuple[type[Exception], ...] = (KubeError, OSError, *faults)
+    try:
+        asyncio.run(serve())
+    except* expected as failures:
+        raise environment("; ".join(str(failure) for failure in failures.exceptions)) from None
+
+
+def _ready(port: int) -> None:
+    complain(f"ready on port {port}")
+
+
+def _both_ready(metrics: int, history: int) -> None:
+    complain(f"ready on port {metrics}, history on {history}")
