@@ -164,9 +164,9 @@ def _system_annotations(users: Sequence[str]) -> Policy:
 
 
 def _bindings(scheduler: str) -> Policy:
-    """kube-apiserver copies a Binding's annotations to the pod, so that is a way to write them too."""
+    """kube-apiserver copies a Binding's annotations to the pod, so that is a way to write them too; by either of the two resources."""
     return Policy(
-        "tensor-fusion-bindings", (("", ("pods/binding",), ("CREATE",)),),
+        "tensor-fusion-bindings", (("", ("pods/binding", "bindings"), ("CREATE",)),),
         (Check(f"!has(object.metadata.annotations) || !object.metadata.annotations.exists(name, name.startsWith('{PREFIX}'))",
                "only TensorFusion's scheduler binds pods with TensorFusion's annotations"),),
         only_if={"others": f"request.userInfo.username != '{scheduler}'"},
