@@ -148,7 +148,8 @@ def _system_annotations(users: Sequence[str]) -> Policy:
     """System annotations stay as they are: a container reads them again at each restart."""
     mine = f"request.userInfo.username in [{', '.join(repr(user) for user in users)}]"
     same = (
-        f"variables.after.all(name, !{_system_key('name')} || variables.before[?name].orValue('') == variables.after[name])"
+        f"variables.after.all(name, !{_system_key('name')}"
+        " || (name in variables.before && variables.before[name] == variables.after[name]))"
         f" && variables.before.all(name, !{_system_key('name')} || name in variables.after)"
     )
     any_of_ours = f"has(ANY.metadata.annotations) && ANY.metadata.annotations.exists(name, name.startsWith('{PREFIX}'))"
@@ -164,7 +165,7 @@ def _system_annotations(users: Sequence[str]) -> Policy:
 
 
 def _bindings(scheduler: str) -> Policy:
-    """kube-apiserver copies a Binding's annotations to the pod, so that is a way to write them too; by either of the two resources."""
+    """kube-apiserver copies a Binding's annotations to the pod, by either resource, so that writes them too."""
     return Policy(
         "tensor-fusion-bindings", (("", ("pods/binding", "bindings"), ("CREATE",)),),
         (Check(f"!has(object.metadata.annotations) || !object.metadata.annotations.exists(name, name.startsWith('{PREFIX}'))",
