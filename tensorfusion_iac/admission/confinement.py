@@ -44,7 +44,8 @@ def confinement_problems(worker: WorkerSpec, pod: Mapping[str, Any], namespace: 
 
 
 def _leads_to_devices(path: str) -> bool:
-    whole = posixpath.normpath(path.replace("//", "/"))
+    # Of slashes in front, normpath keeps two, for POSIX gives them a meaning; a kubelet does not.
+    whole = posixpath.normpath("/" + path.strip("/"))
     return whole == "/" or any(whole == root or whole.startswith(f"{root}/") for root in ("/dev", "/proc", "/sys"))
 
 

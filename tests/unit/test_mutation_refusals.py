@@ -60,6 +60,9 @@ def test_a_pool_that_is_closed_to_the_namespace_is_forbidden() -> None:
         ({"volumes": [{"name": "v", "hostPath": {"path": "/dev/nvidia0"}}]}, {}, "volume v hostPath"),
         ({"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}, {}, "volume v hostPath"),
         ({"volumes": [{"name": "v", "hostPath": {"path": "//var/../dev//"}}]}, {}, "volume v hostPath"),
+        ({"volumes": [{"name": "v", "hostPath": {"path": "///dev"}}]}, {}, "volume v hostPath"),
+        ({"volumes": [{"name": "v", "hostPath": {"path": "////"}}]}, {}, "volume v hostPath"),
+        ({"volumes": [{"name": "v", "hostPath": {"path": "//sys"}}]}, {}, "volume v hostPath"),
         ({"volumes": [{"name": "v", "hostPath": {"path": "/proc"}}]}, {}, "volume v hostPath"),
         (
             {"initContainers": [container("setup", securityContext={"privileged": True})]},
