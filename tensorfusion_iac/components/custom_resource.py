@@ -18,6 +18,7 @@ from tensorfusion_iac.api.problem import Naming, Problem
 from tensorfusion_iac.components.component import Component, of_metadata, root_urn
 from tensorfusion_iac.components.inputs import is_deferred, is_known, replace_deferred, when_known, without_deferred
 from tensorfusion_iac.components.object_metadata import object_metadata
+from tensorfusion_iac.components.secret import Path, secret_paths, without_secrets
 from tensorfusion_iac.components.validated import verdict_on
 
 
@@ -52,7 +53,8 @@ class TensorFusionResource(Component):
             self._refuse(problems, naming)
             return
         if missing:
-            checked = when_known({"spec": spec, "first": self._registered()}, self._checker(naming, warnings))
+            late = {"spec": spec, "secret": secret_paths(spec), "first": self._registered()}
+            checked = when_known(late, self._checker(naming, warnings))
             spec = replace_deferred(spec, lambda leaf: pulumi.Output.all(checked, leaf).apply(lambda both: both[1]))
         elif not is_deferred(metadata) and is_known(metadata.get("annotations")) and isinstance(metadata.get("name"), str):
             self.model = self.MODEL.model_validate({"metadata": without_deferred(metadata)[0], "spec": spec})
@@ -73,7 +75,13 @@ class TensorFusionResource(Component):
     def _checker(self, naming: Naming, told: Sequence[Problem]) -> Any:
         def check(late: Mapping[str, Any]) -> None:
             problems, warnings = verdict_on(self.MODEL.__name__, late["spec"])
-            self._report_late(problems, [warning for warning in warnings if warning not in told], naming)
+            secret: frozenset[Path] = late["secret"]
+
+            def is_open(field: str) -> bool:
+                return not any(_related(field, ".".join(("spec", *path))) for path in secret)
+
+            new = [warning for warning in warnings if warning not in told]
+            self._report_late(without_secrets(problems, secret, is_open), without_secrets(new, secret, is_open), naming)
 
         return check
 
@@ -87,3 +95,8 @@ class TensorFusionResource(Component):
         """The object's name as others refer to it: text if the program says it, so that it can be judged; else the Output."""
         named = getattr(self, "_named", None)
         return named if isinstance(named, str) else self.name
+
+
+def _related(field: str, path: str) -> bool:
+    """Whether one is the other, or inside it."""
+    return field.startswith(path) or path.startswith(field)

@@ -7,6 +7,7 @@ it is known, so that nothing is sent for a workload that is then refused (resear
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pulumi
@@ -19,6 +20,7 @@ from tensorfusion_iac.components.judge import Verdict, judge
 from tensorfusion_iac.components.plan import Plan
 from tensorfusion_iac.components.pod_template import camel_template, facts_of, is_readable, marked, plain, with_late_facts
 from tensorfusion_iac.components.requested import Requested, requested
+from tensorfusion_iac.components.secret import Path, secret_paths, without_secrets
 from tensorfusion_iac.components.shape import with_path
 
 Report = Callable[[Verdict], None]
@@ -43,11 +45,11 @@ def finish(plan: Plan, report: Report, registered: Callable[[], pulumi.Output[An
 
 def _leaf_by_leaf(plan: Plan, report: Report, first: pulumi.Output[Any]) -> Sent:
     def check(late: Mapping[str, Any]) -> Requested:
-        template = camel_template(late["facts"])
-        return _judged(plan, template, late["asked"], late["pods"], report)[1]
+        return _judged(plan, camel_template(late["facts"]), late, report)[1]
 
     asked = plan.asked.values
-    checked = when_known({"facts": facts_of(plan.template), "asked": asked, "pods": plan.pods, "first": first}, check)
+    parts = {"facts": facts_of(plan.template), "asked": asked, "pods": plan.pods}
+    checked = when_known({**parts, "secret": secret_paths(parts), "first": first}, check)
     texts = {key: as_text(key, value) if is_known(value) else _text_after(checked, key, value) for key, value in asked.items()}
     template = with_late_facts(plan.template, lambda leaf: _after(checked, leaf))
     sent = _sent(plan, marked(template, _keyed(texts)))
@@ -61,18 +63,30 @@ def _as_a_whole(plan: Plan, report: Report, first: pulumi.Output[Any]) -> Sent:
         template = camel_template(late["template"])
         if not late["enabled"]:
             return plain(template), requested(Verdict(), None)
-        verdict, total = _judged(plan, template, late["asked"], late["pods"], report)
+        verdict, total = _judged(plan, template, late, report)
         return marked(template, _keyed(verdict.texts)), total
 
     parts = {"template": plan.template, "enabled": plan.asked.enabled, "asked": plan.asked.values, "pods": plan.pods}
-    checked = when_known({**parts, "first": first}, check)
+    deciding = {**parts, "template": facts_of(plan.template) if is_readable(plan.template) else plan.template}
+    checked = when_known({**parts, "secret": secret_paths(deciding), "first": first}, check)
     return _sent(plan, checked.apply(lambda done: done[0])), checked.apply(lambda done: done[1])
 
 
-def _judged(plan: Plan, template: Any, asked: Mapping[str, Any], pods: Any, report: Report) -> tuple[Verdict, Requested]:
-    verdict = judge(facts_of(template), asked, plan.known, _count(pods))
-    report(verdict)
-    return verdict, requested(verdict, _count(pods))
+def _judged(plan: Plan, template: Any, late: Mapping[str, Any], report: Report) -> tuple[Verdict, Requested]:
+    pods = _count(late["pods"])
+    verdict = judge(facts_of(template), late["asked"], plan.known, pods)
+    report(_told(verdict, late["asked"], late["secret"]))
+    return verdict, requested(verdict, pods)
+
+
+def _told(verdict: Verdict, asked: Mapping[str, Any], secret: frozenset[Path]) -> Verdict:
+    """The verdict as it may be told: without what is secret."""
+
+    def is_open(field: str) -> bool:
+        return field in asked and not any(path[:2] == ("asked", field) for path in secret)
+
+    problems = without_secrets(verdict.problems, secret, is_open)
+    return replace(verdict, problems=problems, warnings=without_secrets(verdict.warnings, secret, is_open))
 
 
 def _done(template: Mapping[str, Any], enabled: bool, texts: Mapping[str, str]) -> dict[str, Any]:

@@ -226,3 +226,47 @@ def test_a_profiles_late_amounts_are_judged_together(run: Run) -> None:
 def test_a_rule_that_rests_on_an_unknown_field_is_not_judged(run: Run, unknown: Unknown) -> None:
     ran = run(lambda: tfi.WorkloadProfile("p", vgpu=tfi.VGPU(dedicated_gpu=True, gpu_model=unknown())) and None, preview=True)
     assert ran.error is None
+
+
+HIDDEN = "hunter2"
+
+
+@pytest.mark.parametrize(
+    "declare",
+    [
+        *(
+            lambda argument=argument: chat(vgpu=tfi.VGPU(**{argument: pulumi.Output.secret(HIDDEN)}))  # type: ignore[arg-type]
+            for argument in ("vram_request", "qos", "gpu_count", "container_gpu_count", "tflops_limit", "inject_container")
+        ),
+        lambda: chat(enabled=later(True), vgpu=tfi.VGPU(vram_request=pulumi.Output.secret(HIDDEN))),
+        lambda: chat(vgpu=tfi.VGPU(inject_container=[pulumi.Output.secret(HIDDEN)])),
+        lambda: chat(pod_annotations={P + "qos": pulumi.Output.secret(HIDDEN)}, vgpu=tfi.VGPU(vram_request="1Gi")),
+        lambda: tfi.AnnotatedDeployment(
+            "chat", containers=[{"name": pulumi.Output.secret(HIDDEN)}], vgpu=tfi.VGPU(vram_request="1Gi", inject_container="b")
+        ),
+        lambda: tfi.WorkloadProfile("p", vgpu=tfi.VGPU(vram_request=pulumi.Output.secret(HIDDEN))),
+        lambda: pool(default_qos=pulumi.Output.secret(HIDDEN)),
+    ],
+)  # fmt: skip
+def test_a_secret_is_never_quoted(run: Run, declare: Any) -> None:
+    ran = run(lambda: declare() and None)
+    assert "[secret]" in str(ran.error)
+    assert HIDDEN not in str(ran.error)
+    assert HIDDEN not in str(ran.logged)
+
+
+def test_what_is_no_secret_is_quoted_beside_one(run: Run) -> None:
+    vgpu = tfi.VGPU
+    ran = run(lambda: chat(vgpu=vgpu(vram_request=pulumi.Output.secret("x"), qos=later("urgent"))) and None)
+    assert str(ran.error) == (
+        'AnnotatedDeployment "chat": 2 problems\n'
+        "  vgpu.vram_request: [secret] is not a Kubernetes quantity such as 10, 0.5, 500m, 4Gi or 4G\n"
+        '  vgpu.qos: "urgent" is not one of low, medium, high, critical'
+    )
+
+
+def test_a_comparison_with_a_secret_does_not_show_it(run: Run) -> None:
+    ran = run(lambda: chat(vgpu=tfi.VGPU(vram_request=pulumi.Output.secret("4Gi"), vram_limit="2Gi")) and None)
+    assert str(ran.error) == (
+        'AnnotatedDeployment "chat": 1 problem\n  vgpu.vram_limit: [secret] can\'t stand here; the reason would show it'
+    )
