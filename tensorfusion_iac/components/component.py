@@ -58,11 +58,13 @@ class Component(pulumi.ComponentResource):
 
 
 def of_metadata(child: pulumi.CustomResource | None, field: str) -> pulumi.Output[str]:
-    """A field of the child's metadata, from the object itself; never known if the child was refused."""
+    """A field of the child's metadata, from the object itself; never known if the child was refused. In a preview of a child
+    that doesn't say it, the cluster will.
+    """
     if child is None:
         return never_known()
     metadata: pulumi.Output[Mapping[str, Any]] = child.metadata  # type: ignore[attr-defined]
-    return metadata.apply(lambda known: known[field])
+    return metadata.apply(lambda known: never_known() if field not in known and pulumi.runtime.is_dry_run() else known.get(field))
 
 
 def root_urn(type_token: str, name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 import pytest
 from declared import DEPLOYMENT, IMAGE, P, annotations_of, chat, pool, template_of
-from mocked import Run
+from mocked import Recording, Run
 
 import tensorfusion_iac as tfi
 from tensorfusion_iac.api import names
@@ -187,6 +187,21 @@ def test_late_metadata_is_merged_when_it_is_known(run: Run) -> None:
         )
     ).one(DEPLOYMENT)
     assert sent["metadata"] == {"name": "chat", "namespace": "ml", "labels": {"a": "b", "c": "d"}}
+
+
+@pytest.mark.parametrize("preview", [True, False])
+def test_a_namespace_that_nobody_gave_does_not_end_the_program(run: Run, monkeypatch: pytest.MonkeyPatch, preview: bool) -> None:
+    # In a preview the provider adds no namespace where the metadata is not all known.
+    monkeypatch.setattr(Recording, "new_resource", lambda self, args: ("id", args.inputs))
+
+    def program() -> dict[str, Any]:
+        workload = chat(metadata={"labels": later({"a": "b"})}, vgpu=tfi.VGPU(vram_request="1Gi"))
+        profile = tfi.WorkloadProfile("p", metadata={"labels": later({"a": "b"})}, vgpu=tfi.VGPU(vram_request="1Gi"))
+        return {"workload": workload.namespace, "profile": profile.namespace}
+
+    ran = run(program, preview=preview)
+    assert ran.error is None
+    assert ran.outputs == ({} if preview else {"workload": None, "profile": None})
 
 
 def test_a_secret_stays_out_of_messages_and_reprs() -> None:
