@@ -8,8 +8,10 @@ one owner). Requests that arrive together share one round.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import random
+import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -35,6 +37,7 @@ DEADLINE_S = 2.0  # the API server waits for 3 s
 _RETRY_S = 0.02
 _SWEEP_S = 3600.0
 _SHARED_LABELS = ("pod-template-hash", "batch.kubernetes.io/controller-uid")  # the same for all pods of such an owner
+_UID = re.compile(r"[0-9a-z](?:[0-9a-z-]{0,62}[0-9a-z])?")  # what may end an object's name
 _FINISHED = ("Succeeded", "Failed")
 
 
@@ -188,7 +191,11 @@ class GreyRelease:
 
 
 def _name(owner: Owner) -> str:
-    return f"tensor-fusion-grey-{owner.uid}".lower()
+    """The ConfigMap's name. Nobody has checked the owner's UID yet: it is whatever the pod says."""
+    uid = owner.uid.lower()
+    if not _UID.fullmatch(uid):
+        uid = hashlib.sha256(owner.uid.encode(errors="surrogatepass")).hexdigest()
+    return f"tensor-fusion-grey-{uid}"
 
 
 def _is_live(pod: Object, owner: Owner) -> bool:

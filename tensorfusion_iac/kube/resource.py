@@ -7,6 +7,7 @@ more than one program uses.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from tensorfusion_iac.api import names
 
@@ -26,7 +27,10 @@ class Resource:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
-        """The URL path of a collection (no name), an object, or its subresource; no namespace: cluster scope or all."""
+        """The URL path of a collection (no name), an object, or its subresource; no namespace: cluster scope or all.
+
+        No name leads elsewhere: each is quoted. Raises ValueError for `.` and `..`, which no quotes would keep.
+        """
         parts = ["", "apis", self.group, self.version] if self.group else ["", "api", self.version]
         if namespace:
             parts += ["namespaces", namespace]
@@ -35,7 +39,9 @@ class Resource:
             parts.append(name)
             if subresource:
                 parts.append(subresource)
-        return "/".join(parts)
+        if not {".", ".."}.isdisjoint(parts):
+            raise ValueError(f"no object is called . or ..: {parts}")
+        return "/".join([quote(part, safe="") for part in parts])
 
 
 PODS = Resource("", "v1", "pods", "Pod")
