@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 UV     := $(shell command -v uv 2>/dev/null || echo .local/uv/bin/uv)
 STAMP  := $(VENV)/.installed
 
-.PHONY: help setup tools demo test test-fast lint format docs bench clean
+.PHONY: help setup tools demo test test-fast lint format docs lock bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12

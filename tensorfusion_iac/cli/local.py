@@ -19,8 +19,10 @@ from tensorfusion_iac.cli.output import Output, OutputOption, complain, show, ta
 from tensorfusion_iac.local import commands, control_plane, fleet, leftovers, logs
 from tensorfusion_iac.local.errors import LocalError, WishError
 from tensorfusion_iac.local.layout import DEFAULT_ROOT, Layout
+from tensorfusion_iac.local.pulumi_home import TOOLS as PULUMI_TOOLS
+from tensorfusion_iac.local.pulumi_home import bin_dir as programs_folder
 from tensorfusion_iac.local.pulumi_home import environment as pulumi_environment
-from tensorfusion_iac.local.pulumi_home import exports
+from tensorfusion_iac.local.pulumi_home import exports, prepare
 from tensorfusion_iac.local.status import Status
 from tensorfusion_iac.local.status import status as look
 from tensorfusion_iac.local.toolchain import ToolError, ensure, link
@@ -64,7 +66,7 @@ def up(
         "tookSeconds": round(result.took_s, 2),
     }
     what = f"up in {result.took_s:.1f} s" if result.started else "already up"
-    text = f"{what}: {result.server}, {result.nodes} simulated nodes\nuse it:  export KUBECONFIG={result.kubeconfig}"
+    text = f'{what}: {result.server}, {result.nodes} simulated nodes\nuse it:  eval "$(tensorfusion local env)"'
     show(output, data, text)
 
 
@@ -130,8 +132,20 @@ def tools(
 
 @app.command()
 def env(folder: Dir = DEFAULT_ROOT) -> None:
-    """Print what points pulumi and kubectl at the control plane, for `eval "$(tensorfusion local env)"`."""
-    typer.echo(exports(pulumi_environment(Layout.at(folder), os.environ.get("PATH", os.defpath))))
+    """Print what points pulumi and kubectl at the control plane, for `eval "$(tensorfusion local env)"`.
+
+    Provides pulumi, its provider and kubectl first, where they are not there yet.
+    """
+    layout = Layout.at(folder)
+    with failures():
+        if not layout.kubeconfig.is_file():
+            raise LocalError(
+                f"there is no control plane in {layout.root}: run `tensorfusion local up`, or name its folder with --dir"
+            )
+        prepare(layout, ensure(PULUMI_TOOLS, lambda line: None if " from " in line else complain(line)))
+    path = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    others = [entry for entry in path if entry != str(programs_folder(layout))]
+    typer.echo(exports(pulumi_environment(layout, os.pathsep.join(others))))
 
 
 @contextmanager

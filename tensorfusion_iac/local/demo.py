@@ -8,15 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tensorfusion_iac.local import pulumi_home
+from tensorfusion_iac.local import commands, pulumi_home
 from tensorfusion_iac.local.control_plane import Say, Wish, up
 from tensorfusion_iac.local.errors import LocalError
 from tensorfusion_iac.local.layout import Layout
 
-TOOLS = (
-    "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubectl", "pulumi",
-    "pulumi-resource-kubernetes",
-)  # fmt: skip
+TOOLS = (*commands.TOOLS, *pulumi_home.TOOLS)
 
 
 @dataclass(frozen=True, slots=True)

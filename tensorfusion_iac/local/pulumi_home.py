@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from tensorfusion_iac.local.toolchain.recipe import load
 
 PASSPHRASE = "tensorfusion-local"  # noqa: S105 - protects nothing: the state is beside it, and holds no secret of the user's
 STACK = "dev"
+TOOLS = ("pulumi", "pulumi-resource-kubernetes", "kubectl")
+"""What `prepare` lays out."""
 
 
 def environment(layout: Layout, path: str) -> dict[str, str]:
@@ -43,7 +46,9 @@ def bin_dir(layout: Layout) -> Path:
 
 def prepare(layout: Layout, tools: Mapping[str, Path]) -> None:
     """Fill the folder of programs and install the provider. Idempotent. Raises ToolError."""
-    link(bin_dir(layout), {name: path for name, path in tools.items() if name in ("pulumi", "kubectl")})
+    own = Path(sys.prefix) / "bin" / "tensorfusion"
+    programs = {"pulumi": tools["pulumi"], "kubectl": tools["kubectl"]} | ({"tensorfusion": own} if own.is_file() else {})
+    link(bin_dir(layout), programs)
     provider = "pulumi-resource-kubernetes"
     version = load().named(provider).version
     install_provider(tools["pulumi"], tools[provider], version, layout.root / "pulumi")

@@ -36,7 +36,6 @@ from tensorfusion_iac.local import control_plane as door
 from tensorfusion_iac.local import scheduler_config
 from tensorfusion_iac.local.layout import Layout
 from tensorfusion_iac.local.state import NodeGroup
-from tensorfusion_iac.scheduling import profile
 
 T = TypeVar("T")
 GIB = 2**30

@@ -363,7 +363,7 @@ def test_the_command_brings_it_up_and_down(layout: Layout) -> None:
 
     first = run("up", "--gpus", "L40S=1x2")
     assert first.returncode == 0, first.stderr
-    assert f"use it:  export KUBECONFIG={layout.kubeconfig}" in first.stdout
+    assert 'use it:  eval "$(tensorfusion local env)"' in first.stdout
     assert "kube-apiserver is ready" in first.stderr
     assert run("up").stdout.startswith("already up: ")
     healthy = run("status")
