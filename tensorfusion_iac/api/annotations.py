@@ -5,7 +5,7 @@ This reads one source only and knows nothing of profiles, pools or quotas; `reso
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from tensorfusion_iac.api.quantity import format_decimal
 
 _BY_FULL_KEY = {PREFIX + key: row for key, row in BY_KEY.items()}
 _MAX_NAME = 63  # characters of a key after its prefix, in Kubernetes; a longer one is like no name of ours
+_MAX_WARNINGS, _MAX_GUESSES = 50, 20  # of one object
 
 
 class Parsed(NamedTuple):
@@ -57,7 +58,7 @@ def parse_annotations(annotations: Mapping[str, object]) -> Parsed:
     if not unknown:
         return Parsed(values, tuple(problems))
     forged = tuple(key for key in unknown if is_system_key(key))
-    return Parsed(values, tuple(problems), tuple(_unknown(key) for key in unknown), forged)
+    return Parsed(values, tuple(problems), tuple(_warnings(unknown)), forged)
 
 
 def read_value(row: Field, text: object) -> Any:
@@ -105,7 +106,17 @@ def template_needs_partitions(template: str, isolation: Isolation) -> Problem:
     return Problem("partition-template", quote(template), "isolation: partitioned", message)
 
 
-def _unknown(key: str) -> Problem:
+def _warnings(unknown: Sequence[str]) -> Iterator[Problem]:
+    """One for each of the first keys, a guess only for the very first: a guess takes long. Of the rest, how many there are."""
+    for position, key in enumerate(unknown[:_MAX_WARNINGS]):
+        yield _unknown(key, BY_KEY if position < _MAX_GUESSES else ())
+    more = len(unknown) - _MAX_WARNINGS
+    if more > 0:
+        message = "{found} are not known, or written by the system only; they say nothing; {accepted}"
+        yield Problem("metadata.annotations", f"{more} more keys of {PREFIX}", "see the list of annotations", message)
+
+
+def _unknown(key: str, guesses: Collection[str]) -> Problem:
     if is_system_key(key):
         return Problem(key, "set by hand", "written by the system only", "{found}, but {accepted}; the value is dropped")
     if key == ENABLED_LABEL:
@@ -113,7 +124,7 @@ def _unknown(key: str) -> Problem:
     if key == DEFAULT_POOL_ANNOTATION:
         return Problem(key, "on a pod", "on a GPUPool", "{found} says nothing; it belongs {accepted}")
     name = key.removeprefix(PREFIX).casefold()
-    close = get_close_matches(name, BY_KEY, n=1) if len(name) <= _MAX_NAME else []
+    close = get_close_matches(name, guesses, n=1) if len(name) <= _MAX_NAME else []
     accepted = f"did you mean {PREFIX}{close[0]}?" if close else "see the list of annotations"
     return Problem(key, "unknown annotation", accepted, "{found}, ignored; {accepted}")
 

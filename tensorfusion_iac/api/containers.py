@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tensorfusion_iac.api.levels import Mode
 from tensorfusion_iac.api.merge import Merge
-from tensorfusion_iac.api.pod import Role
+from tensorfusion_iac.api.pod import MAX_CONTAINERS, Role
 from tensorfusion_iac.api.problem import Problem, quote
 from tensorfusion_iac.api.worker import Source
 
@@ -25,10 +25,11 @@ def inject(merge: Merge) -> tuple[str, ...]:
             merge.problems.append(Problem("spec.containers", "no container", "at least one", "{found}; give {accepted}"))
         return ()
     if named is not None:
-        if not set(named).issubset(every):
-            found = ", ".join(quote(name) for name in named if name not in every)
+        known, wanted = frozenset(every), frozenset(named)
+        if not wanted <= known:
+            found = ", ".join(quote(name) for name in named if name not in known)
             _refuse_unknown(merge, "inject-container", found, every)
-        return tuple([name for name in every if name in named])
+        return tuple([name for name in every if name in wanted])
     if split is not None:
         return tuple(name for name in every if split.get(name, 0) > 0)
     if len(apps) > 1:
@@ -46,18 +47,24 @@ def split_gpus(merge: Merge, injected: tuple[str, ...], mode: Mode) -> Mapping[s
         return None
     merge.sources["container-gpu-count"] = Source.ANNOTATION
     able = merge.pod.names(Role.SIDECAR, Role.APP)
-    _judge_names(merge, split, able)
+    if len(split) > MAX_CONTAINERS:
+        merge.refuse("container-gpu-count", f"{len(split)} containers", f"at most {MAX_CONTAINERS}", "{found}; give {accepted}")
+    else:
+        _judge_names(merge, split, able)
     if mode is Mode.REMOTE:
         message = "{found} works with local GPUs only; set {is-local-gpu} to {accepted}, or leave it out"
         merge.refuse("container-gpu-count", "a split of the GPUs", "true", message, "is-local-gpu")
-    return {name: split.get(name, 0) for name in able if name in injected}
+    holders = frozenset(injected)
+    return {name: split.get(name, 0) for name in able if name in holders}
 
 
 def _judge_names(merge: Merge, split: Mapping[str, int], able: tuple[str, ...]) -> None:
-    named = merge.annotated.get("inject-container")
-    plain = [quote(name) for name in split if name in merge.pod.names(Role.INIT)]
-    unknown = [quote(name) for name in split if name not in merge.pod.names()]
-    outside = [quote(name) for name in split if named is not None and split[name] > 0 and name in able and name not in named]
+    named: tuple[str, ...] | None = merge.annotated.get("inject-container")
+    init, known, may_hold = frozenset(merge.pod.names(Role.INIT)), frozenset(merge.pod.names()), frozenset(able)
+    without = may_hold - frozenset(named) if named is not None else frozenset()
+    plain = [quote(name) for name in split if name in init]
+    unknown = [quote(name) for name in split if name not in known]
+    outside = [quote(name) for name in split if split[name] > 0 and name in without]
     if plain:
         message = "{found}: an init container sees all GPUs of the worker; name {accepted}"
         merge.refuse("container-gpu-count", ", ".join(plain), "containers and native sidecars only", message)

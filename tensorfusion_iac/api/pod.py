@@ -15,6 +15,10 @@ from tensorfusion_iac.api.problem import Fault, Problem, quote
 from tensorfusion_iac.api.quantity import from_number, parse_quantity
 
 NATIVE_GPU = "nvidia.com/gpu"
+MAX_CONTAINERS = 1000
+"""Containers of all kinds. No node runs that many in a pod; what is said of each would only keep admission busy."""
+
+_GROUPS = ("initContainers", "containers")
 _EMPTY: Mapping[str, Any] = {}
 _OBJECT = (dict, Mapping)  # what JSON gives comes first: asking an abstract class takes long
 
@@ -73,7 +77,8 @@ class Pod(NamedTuple):
         """Whole GPUs that the injected containers ask for natively: the most of any init container, or the sum of the
         sidecars and containers, whichever is more (SPEC §7).
         """
-        ours = [container for container in self.containers if container.name in injected]
+        names = frozenset(injected)
+        ours = [container for container in self.containers if container.name in names]
         together = sum(container.native_gpus for container in ours if container.role is not Role.INIT)
         return max([together, *(container.native_gpus for container in ours if container.role is Role.INIT)])
 
@@ -88,8 +93,12 @@ def read_pod(raw: object) -> Pod:
     illegible = tuple(problems)
     annotations = _mapping(metadata.get("annotations"), "metadata.annotations", problems)
     spec = _mapping(pod.get("spec"), "spec", problems)
-    containers = _containers(spec.get("initContainers"), "spec.initContainers", problems)
-    containers += _containers(spec.get("containers"), "spec.containers", problems)
+    containers: list[Container] = []
+    if (many := sum(len(value) for group in _GROUPS if isinstance(value := spec.get(group), (list, tuple)))) > MAX_CONTAINERS:
+        problems.append(Problem("spec.containers", f"{many} containers", f"at most {MAX_CONTAINERS}", "{found}; give {accepted}"))
+    else:
+        for group in _GROUPS:
+            containers += _containers(spec.get(group), f"spec.{group}", problems)
     if len(containers) > 1:
         problems += _same_names(containers)
     priority_class = spec.get("priorityClassName")
