@@ -5,6 +5,8 @@ Loading late keeps the start-up short, and lets an installation without an extra
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -18,6 +20,7 @@ from typer.core import TyperGroup
 from tensorfusion_iac.cli.exits import Exit, Failure, environment
 
 _PACKAGE = "tensorfusion_iac"
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EROFS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,5 +121,17 @@ def main() -> None:
     try:
         app(prog_name="tensorfusion")
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at the end is silent
+        _forget_output()
         sys.exit(int(Exit.OK))
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+        _forget_output()
+        with contextlib.suppress(OSError):
+            typer.echo(f"error: cannot write {error.filename or 'the output'}: {error.strerror}", err=True)
+        sys.exit(int(Exit.ENVIRONMENT))
+
+
+def _forget_output() -> None:
+    """Let what was not written go nowhere, so that the flush at the end is silent."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

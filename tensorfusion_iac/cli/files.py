@@ -69,12 +69,10 @@ def _contents(names: Sequence[str]) -> list[tuple[str, bytes]]:
     found, refused = [], []
     for name in dict.fromkeys(_expanded(names)):
         try:
-            found.append(
-                ("<stdin>", _limited(name, sys.stdin.buffer.read(MAX_FILE_BYTES + 1))) if name == _STDIN else (name, _file(name))
-            )
+            found.append(("<stdin>", _standard_input()) if name == _STDIN else (name, _file(name)))
         except OSError as error:
             refused.append(f"{name}: {error.strerror or error}")
-        except ValueError as error:  # a NUL in the name, or too large
+        except ValueError as error:  # a NUL in the name, too large, or closed
             refused.append(f"{name}: {error}")
     if refused:
         raise usage("; ".join(refused))
@@ -93,6 +91,12 @@ def _expanded(names: Iterable[str]) -> Iterator[str]:
         if not inside:
             raise usage(f"{name}: there is no {', '.join(_SUFFIXES)} file in this folder")
         yield from inside
+
+
+def _standard_input() -> bytes:
+    if sys.stdin is None:  # Python's answer to a descriptor that the caller closed
+        raise ValueError("standard input is closed")
+    return _limited(_STDIN, sys.stdin.buffer.read(MAX_FILE_BYTES + 1))
 
 
 def _file(name: str) -> bytes:

@@ -122,6 +122,8 @@ def purge(layout: Layout, say: Say) -> bool:
 
 def _turn(layout: Layout, say: Say) -> AbstractContextManager[None]:
     """Keeps two commands on one control plane apart; where there is no folder, there is nothing to keep apart."""
+    if layout.root.exists() and not layout.root.is_dir():
+        raise LocalError(f"{layout.root} is not a folder; give the control plane's with --dir")
     if not layout.own.is_dir():
         return nullcontext()
     return locked(layout.command_lock, _COMMAND_LOCK_S, lambda: say("waiting for another up or down"))

@@ -104,6 +104,27 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "code", "message"),
+    [
+        ("validate -f - <&-", Exit.USAGE, "error: -: standard input is closed\n"),
+        ("import -f - <&-", Exit.USAGE, "error: -: standard input is closed\n"),
+        ("crds >/dev/full", Exit.ENVIRONMENT, "error: cannot write the output: No space left on device\n"),
+        ("version >/dev/full", Exit.ENVIRONMENT, "error: cannot write the output: No space left on device\n"),
+        ("validate -o json -f tests/cases/fractions.yaml >/dev/full", Exit.ENVIRONMENT,
+         "error: cannot write the output: No space left on device\n"),
+        ("crds >/dev/full 2>/dev/full", Exit.ENVIRONMENT, ""),
+        ("local down --dir pyproject.toml", Exit.ENVIRONMENT,
+         f"error: {ROOT / 'pyproject.toml'} is not a folder; give the control plane's with --dir\n"),
+        ("local down --purge --dir pyproject.toml", Exit.ENVIRONMENT,
+         f"error: {ROOT / 'pyproject.toml'} is not a folder; give the control plane's with --dir\n"),
+    ],
+)  # fmt: skip
+def test_what_the_shell_gives_may_be_of_no_use(command: str, code: Exit, message: str) -> None:
+    result = subprocess.run(["bash", "-c", f"{PROGRAM} {command}"], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (result.returncode, result.stderr) == (code, message)
+
+
 def test_any_output_encoding_will_do(tmp_path: Path) -> None:
     file = tmp_path / "pod.yaml"
     file.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: 工作, labels: {tensor-fusion.ai/enabled: '是'}}\n")
