@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -40,17 +41,10 @@ class Container(NamedTuple):
 
     @property
     def native_gpus(self) -> int:
-        """How many whole GPUs it asks for natively; 0 if that cannot be read."""
-        for side in ("limits", "requests"):
-            amounts = self.resources.get(side) if isinstance(self.resources, _OBJECT) else None
-            value = amounts.get(NATIVE_GPU) if isinstance(amounts, _OBJECT) else None
-            if isinstance(value, (str, int)):
-                try:
-                    count = int(parse_quantity(from_number(value)))
-                except Fault:
-                    continue  # the API server refuses it; it is not for us to count
-                if count > 0:
-                    return count
+        """How many whole GPUs it asks for natively; 0 if that cannot be read, which is a problem of the pod."""
+        for value in _native_amounts(self.resources).values():
+            with suppress(Fault):
+                return _whole_gpus(value)
         return 0
 
 
@@ -83,6 +77,45 @@ class Pod(NamedTuple):
         return max([together, *(container.native_gpus for container in ours if container.role is Role.INIT)])
 
 
+def _native_amounts(resources: object) -> dict[str, object]:
+    """What is written for native GPUs, by side: the limit first, which is the request too where there is none."""
+    found: dict[str, object] = {}
+    if not resources or not isinstance(resources, _OBJECT):
+        return found
+    for side in ("limits", "requests"):
+        amounts = resources.get(side)
+        value = amounts.get(NATIVE_GPU) if isinstance(amounts, _OBJECT) else None
+        if value is not None:
+            found[side] = value
+    return found
+
+
+def _whole_gpus(value: object) -> int:
+    """A native amount. Raises Fault unless it is a whole number, 0 included."""
+    accepted = "a whole number of GPUs, from 0"
+    try:
+        count = parse_quantity(from_number(value))
+    except Fault:
+        raise Fault(quote(value), accepted) from None
+    if count != int(count):
+        raise Fault(quote(value), accepted)
+    return int(count)
+
+
+def _native_problems(container: Container) -> Iterator[Problem]:
+    """What is wrong with native GPU requests. Ours take their place, so the API server would not come to see it."""
+    counts: dict[str, int] = {}
+    for side, value in _native_amounts(container.resources).items():
+        try:
+            counts[side] = _whole_gpus(value)
+        except Fault as fault:
+            yield fault.at(f"container {container.name} resources.{side} {NATIVE_GPU}")
+    if len(counts) == 2 and counts["limits"] != counts["requests"]:
+        message = "{found} is not the limit; give {accepted}, or leave one of the two out"
+        field = f"container {container.name} resources.requests {NATIVE_GPU}"
+        yield Problem(field, str(counts["requests"]), str(counts["limits"]), message)
+
+
 def read_pod(raw: object) -> Pod:
     """Read a pod or pod template. Never raises; see `Pod.problems`."""
     problems: list[Problem] = []
@@ -99,6 +132,8 @@ def read_pod(raw: object) -> Pod:
     else:
         for group in _GROUPS:
             containers += _containers(spec.get(group), f"spec.{group}", problems)
+    for container in containers:
+        problems += _native_problems(container)
     if len(containers) > 1:
         problems += _same_names(containers)
     priority_class = spec.get("priorityClassName")

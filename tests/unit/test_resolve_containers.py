@@ -152,8 +152,10 @@ def test_more_gpus_than_devices_to_choose_from_are_refused_wherever_the_two_come
         ([container("a", 2)], [container("setup", 1)], "a,setup", 2),
         ([container("a", 1)], [container("setup", 8)], "a", 1),
         ([container("a", 0)], [], "a", 1),
-        ([container("a", "junk")], [], "a", 1),
-        ([container("a", True)], [], "a", 1),
+        ([container("a", "0")], [container("setup", 2)], "a,setup", 2),
+        ([container("a", "2000m")], [], "a", 2),
+        ([{"name": "a", "resources": {"limits": {"nvidia.com/gpu": 2}, "requests": {"nvidia.com/gpu": "2"}}}], [], "a", 2),
+        ([{"name": "a", "resources": {"limits": {"nvidia.com/gpu": None}, "requests": {}}}], [], "a", 1),
         ([{"name": "a", "resources": {"requests": {"nvidia.com/gpu": 3}}}], [], "a", 3),
         ([{"name": "a", "resources": {"limits": None, "requests": []}}], [], "a", 1),
     ],
@@ -163,6 +165,37 @@ def test_native_requests_are_the_most_of_init_containers_or_the_sum_of_the_other
 ) -> None:
     worker = accepted(ask({**ENOUGH, "inject-container": inject}, containers=containers, init=init))
     assert worker.gpu_count == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("1.5", '"1.5"'), ("-1", '"-1"'), (-1, "-1"), (1.5, "1.5"), ("1500m", '"1500m"'), ("junk", '"junk"'), ("", '""'),
+        (True, "true"), ([1], "a list"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("counted", [{}, {"gpu-count": "1"}], ids=["asked", "said elsewhere"])
+def test_a_native_request_that_is_no_number_of_gpus_is_refused(value: object, found: str, counted: dict[str, str]) -> None:
+    assert problems(ask({**ENOUGH, **counted}, containers=[container("python", value)])) == [
+        f"container python resources.limits nvidia.com/gpu: {found} is not a whole number of GPUs, from 0"
+    ]
+
+
+def test_native_requests_that_differ_from_their_limit_are_refused() -> None:
+    resources = {"limits": {"nvidia.com/gpu": "2"}, "requests": {"nvidia.com/gpu": 0}}
+    assert problems(ask(ENOUGH, containers=[{"name": "python", "resources": resources}])) == [
+        "container python resources.requests nvidia.com/gpu: 0 is not the limit; give 2, or leave one of the two out"
+    ]
+
+
+def test_every_wrong_native_request_is_named() -> None:
+    resources = {"limits": {"nvidia.com/gpu": "x"}, "requests": {"nvidia.com/gpu": "y"}}
+    found = ask(ENOUGH, containers=[{"name": "python", "resources": resources}], init=[container("setup", -2)]).problems
+    assert [(problem.field, problem.found) for problem in found] == [
+        ("container setup resources.limits nvidia.com/gpu", "-2"),
+        ("container python resources.limits nvidia.com/gpu", '"x"'),
+        ("container python resources.requests nvidia.com/gpu", '"y"'),
+    ]
 
 
 def test_a_native_sidecar_and_its_application_ask_for_the_sum_of_their_gpus() -> None:
