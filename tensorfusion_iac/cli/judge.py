@@ -17,6 +17,7 @@ from tensorfusion_iac.api.resources import GPUResourceQuota
 from tensorfusion_iac.cli import misplaced
 from tensorfusion_iac.cli.given import Given
 from tensorfusion_iac.cli.objects import Object
+from tensorfusion_iac.cli.output import one_line
 from tensorfusion_iac.cli.own_resources import check, is_ours
 from tensorfusion_iac.cli.pod_templates import Template, template_of
 
@@ -34,7 +35,7 @@ class Finding:
     def text(self) -> str:
         """As one line: the place, the field, what is wrong."""
         where = f"line {self.line}: " if self.line else ""
-        return where + self.problem.text(annotation_naming)
+        return where + one_line(self.problem.text(annotation_naming))
 
     def record(self) -> dict[str, Any]:
         """For `--output json`."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorfusion_iac.cli.files import Document, Unreadable
+from tensorfusion_iac.cli.output import one_line
 from tensorfusion_iac.cli.yaml_text import Located
 
 NO_NAMESPACE = ""
@@ -31,7 +32,7 @@ class Object:
     def subject(self) -> str:
         """What messages call it: `Deployment ml/chat`."""
         where = f"{self.namespace}/" if self.namespace else ""
-        return f"{self.kind} {where}{self.name or '(no name)'}"
+        return one_line(f"{self.kind} {where}{self.name or '(no name)'}")
 
     @property
     def group(self) -> str:
@@ -104,5 +105,5 @@ def _text(value: object) -> str:
 
 def _kind_of(value: object) -> str:
     if isinstance(value, str):
-        return f'the text "{value[:40]}"'
+        return f'the text "{one_line(value[:40])}"'
     return "a list" if isinstance(value, list) else f"the value {value}"

@@ -63,6 +63,13 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
 
+def one_line(text: str) -> str:
+    """Text of a user's file as part of a message: what would end the line, or steer the terminal, is escaped."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
 def complain(text: str) -> None:
     """Say on standard error what is wrong."""
     typer.echo(text, err=True)

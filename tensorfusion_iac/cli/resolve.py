@@ -12,7 +12,7 @@ import typer
 from tensorfusion_iac.cli.exits import Exit, Failure, usage
 from tensorfusion_iac.cli.files import read_files
 from tensorfusion_iac.cli.objects import Object, objects_in
-from tensorfusion_iac.cli.output import as_json, complain
+from tensorfusion_iac.cli.output import as_json, complain, one_line
 
 if TYPE_CHECKING:
     from tensorfusion_iac.admission import Decision
@@ -95,7 +95,7 @@ def _show(output: Shown, pod: Any, decision: Decision) -> None:
     from tensorfusion_iac.cli.yaml_text import write
 
     for warning in decision.warnings:
-        complain(f"warning: {warning}")
+        complain(f"warning: {one_line(warning)}")
     changed = apply(pod, decision.patch) if decision.allowed else None
     if output is Shown.JSON:
         resolved = ((changed or {}).get("metadata", {}).get("annotations") or {}).get(key("resolved"))
@@ -117,7 +117,7 @@ def _show(output: Shown, pod: Any, decision: Decision) -> None:
             decision.patch_json() if output is Shown.PATCH else write([changed, list(decision.patch)]), nl=output is Shown.PATCH
         )
     if not decision.allowed:
-        complain(f"error: {decision.message}")
+        complain(f"error: {decision.message.replace(decision.subject, one_line(decision.subject))}")
 
 
 def _the_pod(file: str) -> Object:

@@ -11,7 +11,7 @@ import typer
 from tensorfusion_iac.cli.exits import Exit, Failure, usage
 from tensorfusion_iac.cli.files import read_files
 from tensorfusion_iac.cli.objects import Object, objects_in
-from tensorfusion_iac.cli.output import Output, OutputOption, complain, show, table
+from tensorfusion_iac.cli.output import Output, OutputOption, complain, one_line, show, table
 from tensorfusion_iac.cli.snapshots import from_cluster, from_files, from_wishes
 from tensorfusion_iac.cli.yaml_text import plain
 
@@ -100,7 +100,7 @@ def _workloads(
             quota=quotas.get(where),
         )
         if resolution.problems:
-            refused.append(render(item.subject, resolution.problems, annotation_naming))
+            refused.append(render(item.subject, resolution.problems, lambda field: one_line(annotation_naming(field))))
         elif resolution.worker is not None:
             worker = resolution.worker
             replicas = _replicas(item) if worker.enabled_replicas is None else min(_replicas(item), worker.enabled_replicas)

@@ -335,3 +335,20 @@ def test_the_published_examples_are_accepted_once_completed(tmp_path: Path) -> N
 def test_the_published_profile_lacks_only_a_namespace() -> None:
     code, report = validated("-f", FIXTURES / "published-profile.yaml")
     assert (code, [finding["field"] for finding in findings(report)]) == (1, ["metadata.namespace"])
+
+
+@pytest.mark.parametrize("command", ["validate", "resolve", "simulate", "import"])
+def test_names_in_a_file_cannot_forge_what_is_said(command: str) -> None:
+    forged = "\nFORGED\x1b[31m"
+    annotations = {A + "qos": "urgent", A + "unknown" + forged: "x"}
+    document = yaml.safe_load(pod_with(annotations))
+    document["metadata"] |= {"name": "pod" + forged, "namespace": "ml" + forged}
+    result = run(command, "-f", "-", *(["--nodes", "1xA100"] if command == "simulate" else []), stdin=yaml.safe_dump(document))
+    assert result.exit_code == 1, result.stderr
+    assert r"pod\nFORGED\x1b[31m" in result.stderr
+    assert "\nFORGED" not in result.output
+    assert "\x1b" not in result.output
+
+
+def test_a_text_that_is_no_object_cannot_forge_a_line() -> None:
+    assert r'the text "a\nFORGED", not' in run("validate", "-f", "-", stdin='"a\\nFORGED"').stderr
