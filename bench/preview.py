@@ -112,7 +112,7 @@ def measure(folder: Path) -> tuple[Pair, Pair]:
         environment = pulumi_home.environment(layout, os.environ["PATH"])
         ready = {name: previewing(folder, environment, name) for name in PROGRAMS}
         return (
-            interleaved(ready["components"], ready["empty components"], repeats(9)),
+            interleaved(ready["components"], ready["empty components"], repeats(5)),
             interleaved(ready["transformed"], ready["plain"], repeats(5)),
         )
     finally:

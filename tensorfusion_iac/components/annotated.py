@@ -69,9 +69,10 @@ class AnnotatedWorkload(Component):
             return
         spec, self._total = finish(planned, report, self._registered)
         self.resource = self._create(resource_name, planned.metadata, spec, _child_opts(self, planned))
-        self.register_outputs({"requested": self._total})
+        # No register_outputs: the engine writes the whole state once more for each call, in previews too, which is what a
+        # program of many workloads then waits for (P7). Nothing reads a component's outputs from the state.
 
-    # Made when they are asked for: an Output costs a program of many components more than all that is decided above (P7).
+    # Made when they are asked for: an Output costs a program of many workloads more than all that is decided above (P7).
 
     @property
     def name(self) -> pulumi.Output[str]:
@@ -97,7 +98,7 @@ class AnnotatedWorkload(Component):
     @classmethod
     def _read(cls, resource_name: str, manifest: Manifest, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments that say what the manifest says, and `arguments` over them."""
-        read = read_manifest(manifest, cls.SHAPE.kind, cls.SHAPE.api_version, subject(cls.__name__, resource_name))
+        read = read_manifest(manifest, cls.SHAPE.kind, cls.SHAPE.api_version)
         return {**read, **arguments}
 
 

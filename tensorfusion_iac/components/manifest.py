@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from tensorfusion_iac.api.problem import Problem, quote
-from tensorfusion_iac.components.errors import SpecError
 
 Manifest = str | Path | Mapping[str, Any]
 """A path, the text of a YAML document (more than one line), or the object as a mapping."""
 
 
-def read_manifest(manifest: Manifest, kind: str, api_version: str, subject: str) -> dict[str, Any]:
-    """The object, without what only the server writes. Raises SpecError about `subject` if it isn't one `kind`."""
-    document = manifest if isinstance(manifest, Mapping) else _document(manifest, subject)
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A manifest that can't be used: the argument `manifest` of a component, which refuses it with its other problems."""
+
+    problems: tuple[Problem, ...]
+
+
+class _Refused(Exception):  # noqa: N818 - the end of the reading, told as a value
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+
+def read_manifest(manifest: Manifest, kind: str, api_version: str) -> dict[str, Any]:
+    """The arguments `metadata` and `spec`; or the one argument `manifest`, an Unread, if it isn't one `kind`."""
+    try:
+        document = manifest if isinstance(manifest, Mapping) else _document(manifest)
+    except _Refused as refused:
+        return {"manifest": Unread((refused.problem,))}
     problems: list[Problem] = []
     for field, wanted in (("kind", kind), ("apiVersion", api_version)):
         if document.get(field) != wanted:
@@ -28,34 +44,34 @@ def read_manifest(manifest: Manifest, kind: str, api_version: str, subject: str)
         if not isinstance(document.get(field), Mapping)
     ]
     if problems:
-        raise SpecError(subject, problems)
+        return {"manifest": Unread(tuple(problems))}
     return {"metadata": dict(document["metadata"]), "spec": dict(document["spec"])}
 
 
-def _document(manifest: str | Path, subject: str) -> Mapping[str, Any]:
+def _document(manifest: str | Path) -> Mapping[str, Any]:
     source, text = "the text", str(manifest)
     if isinstance(manifest, Path) or "\n" not in manifest:
         source = str(manifest)
-        text = _text_of(Path(manifest), subject)
+        text = _text_of(Path(manifest))
     try:
         documents = [document for document in yaml.safe_load_all(text) if document is not None]
     except yaml.YAMLError as error:
         message = "{found} is not YAML: " + " ".join(str(error).split()).replace("{", "(").replace("}", ")")
-        raise SpecError(subject, [Problem("manifest", source, "YAML", message)]) from None
+        raise _Refused(Problem("manifest", source, "YAML", message)) from None
     if len(documents) != 1:
         found = f"{source} holds {len(documents)} objects"
         accepted = "a file of one, or yaml.safe_load_all and each object by itself"
-        raise SpecError(subject, [Problem("manifest", found, accepted, "{found}; give {accepted}")])
+        raise _Refused(Problem("manifest", found, accepted, "{found}; give {accepted}"))
     if not isinstance(documents[0], Mapping):
-        raise SpecError(subject, [Problem("manifest", quote(documents[0]), "a Kubernetes object")])
+        raise _Refused(Problem("manifest", quote(documents[0]), "a Kubernetes object"))
     return documents[0]
 
 
-def _text_of(path: Path, subject: str) -> str:
+def _text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         message = "{found} can't be read: " + reason + "; give {accepted}"
         accepted = "the path of a file, from the folder that pulumi runs the program in"
-        raise SpecError(subject, [Problem("manifest", quote(str(path)), accepted, message)]) from None
+        raise _Refused(Problem("manifest", quote(str(path)), accepted, message)) from None

@@ -17,6 +17,7 @@ from tensorfusion_iac.components.camel import camel
 from tensorfusion_iac.components.component import Checks
 from tensorfusion_iac.components.inputs import is_deferred, is_known, when_known, without_deferred
 from tensorfusion_iac.components.judge import Known, Verdict, judge
+from tensorfusion_iac.components.manifest import Unread
 from tensorfusion_iac.components.object_metadata import misplaced, object_metadata
 from tensorfusion_iac.components.pod_template import (
     camel_template,
@@ -64,6 +65,9 @@ class Plan:
 
 def plan(shape: Shape, names: tuple[str, ...], name: str, arguments: Mapping[str, Any]) -> Plan:
     """Plan the workload `name`. `names` are the arguments that its component has."""
+    unread = arguments.get("manifest")
+    if isinstance(unread, Unread):
+        return _refused(shape, names, name, arguments, unread)
     checks = _checked(shape, names, arguments)
     given, problems, warnings = checks.arguments, checks.problems, misplaced(checks.arguments.get("annotations"))
     asked = asking(given, problems)
@@ -81,6 +85,19 @@ def plan(shape: Shape, names: tuple[str, ...], name: str, arguments: Mapping[str
     metadata = object_metadata(given, None if shape.autonamed else name, skip, problems)
     timeout_s = given.get("timeout_s") if waits else None
     return Plan(shape, metadata, spec, asked, known, tuple(problems), tuple(warnings), verdict, waits, timeout_s)
+
+
+def _refused(shape: Shape, names: tuple[str, ...], name: str, arguments: Mapping[str, Any], unread: Unread) -> Plan:
+    """The plan of an object of which only the arguments beside its manifest can be judged."""
+    given = {argument: value for argument, value in arguments.items() if argument != "manifest"}
+    checks = _checked(shape, names, {"spec": {}, **given})
+    problems = [*unread.problems, *checks.problems]
+    asked = asking(checks.arguments, problems)
+    known = Known(Owner(shape.kind, name), asked.profile, asked.pool, asked.names)
+    values = {key: value for key, value in asked.values.items() if is_known(value)}
+    if asked.enabled is not False:
+        problems += judge({}, values, known, None, set(asked.values) - set(values)).problems
+    return Plan(shape, {}, {}, asked, known, tuple(problems), (), None, False, None)
 
 
 def _checked(shape: Shape, names: tuple[str, ...], arguments: Mapping[str, Any]) -> Checks:
