@@ -13,7 +13,7 @@ import pulumi
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs, ObjectMetaArgsDict
 
 from tensorfusion_iac.components.asking import shown
-from tensorfusion_iac.components.component import Component, of_metadata, root_urn, subject
+from tensorfusion_iac.components.component import Component, of_metadata, root_urn
 from tensorfusion_iac.components.gpupool import GPUPool
 from tensorfusion_iac.components.inputs import already, is_deferred, never_known
 from tensorfusion_iac.components.judge import Verdict
@@ -96,7 +96,7 @@ class AnnotatedWorkload(Component):
         raise TypeError(f"{type(self).__name__} has no kind of its own")
 
     @classmethod
-    def _read(cls, resource_name: str, manifest: Manifest, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def _read(cls, manifest: Manifest, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments that say what the manifest says, and `arguments` over them."""
         read = read_manifest(manifest, cls.SHAPE.kind, cls.SHAPE.api_version)
         return {**read, **arguments}

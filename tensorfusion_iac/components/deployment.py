@@ -66,7 +66,7 @@ class AnnotatedDeployment(AnnotatedWorkload):
         **arguments: Unpack[DeploymentArguments],
     ) -> Self:
         """The Deployment of a manifest (a path, text or a mapping), with `arguments` over what it says."""
-        return cls(resource_name, opts=opts, **cls._read(resource_name, manifest, arguments))
+        return cls(resource_name, opts=opts, **cls._read(manifest, arguments))
 
     def _create(self, name: str, metadata: Any, spec: Any, opts: pulumi.ResourceOptions) -> pulumi.CustomResource:
         return k8s.apps.v1.Deployment(name, metadata=metadata, spec=spec, opts=opts)

@@ -79,7 +79,7 @@ class AnnotatedJob(AnnotatedWorkload):
         **arguments: Unpack[JobArguments],
     ) -> Self:
         """The Job of a manifest (a path, text or a mapping), with `arguments` over what it says; it keeps its name."""
-        return cls(resource_name, opts=opts, **cls._read(resource_name, manifest, arguments))
+        return cls(resource_name, opts=opts, **cls._read(manifest, arguments))
 
     def _create(self, name: str, metadata: Any, spec: Any, opts: pulumi.ResourceOptions) -> pulumi.CustomResource:
         return k8s.batch.v1.Job(name, metadata=metadata, spec=spec, opts=opts)

@@ -15,7 +15,6 @@ Manifest = str | Path | Mapping[str, Any]
 """A path, the text of a YAML document (more than one line), or the object as a mapping."""
 
 
-
 @dataclass(frozen=True, slots=True)
 class Unread:
     """A manifest that can't be used: the argument `manifest` of a component, which refuses it with its other problems."""

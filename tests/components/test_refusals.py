@@ -305,3 +305,22 @@ def test_a_manifest_that_is_not_there_names_the_path(run: Run, tmp_path: Path) -
         f'  manifest: "{path}" can\'t be read: No such file or directory; '
         "give the path of a file, from the folder that pulumi runs the program in"
     )
+
+
+def test_a_manifest_that_cannot_be_read_does_not_hide_what_else_is_wrong(run: Run) -> None:
+    found = []
+
+    def program() -> None:
+        with collecting() as errors:
+            read = tfi.AnnotatedDeployment.from_manifest("first", "none.yaml", replicas="six", vgpu=VGPU(qos="urgent"))  # type: ignore[arg-type]
+            assert read.resource is None
+            tfi.AnnotatedJob.from_manifest("second", {"kind": "Pod"})
+            chat(vgpu=VGPU(qos="urgent"))  # type: ignore[arg-type]
+        found.extend(errors)
+
+    run(program)
+    assert [(error.subject, [problem.field for problem in error.problems]) for error in found] == [
+        ('AnnotatedDeployment "first"', ["manifest", "replicas", "qos"]),
+        ('AnnotatedJob "second"', ["manifest kind", "manifest apiVersion", "manifest metadata", "manifest spec"]),
+        ('AnnotatedDeployment "chat"', ["qos"]),
+    ]
