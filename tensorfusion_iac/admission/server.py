@@ -16,6 +16,7 @@ from http import HTTPStatus
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from tensorfusion_iac.admission.decision import Decision
 from tensorfusion_iac.admission.metrics import CONTENT_TYPE, Metrics
@@ -72,7 +73,7 @@ class Server:
         async def handle(request: web.BaseRequest) -> web.Response:
             began = time.perf_counter()
             try:
-                asked = read_review(await request.read())
+                asked = read_review(await _body(request))
             except MalformedReviewError as error:
                 results["malformed"].inc()
                 return web.Response(status=HTTPStatus.BAD_REQUEST, text=f"{error}\n")
@@ -98,6 +99,17 @@ class Server:
 
     async def _show_metrics(self, request: web.BaseRequest) -> web.Response:
         return web.Response(body=self._metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+
+
+async def _body(request: web.BaseRequest) -> bytes:
+    """All of the body. Raises MalformedReviewError if it is not encoded as it says, or its sender leaves before its end."""
+    try:
+        return await request.read()
+    except (web.RequestPayloadError, HttpProcessingError, ConnectionError) as error:
+        # Else aiohttp, after the answer, looks for the rest, and logs as its own failure that there is none.
+        request.content.feed_eof()
+        request.protocol.close()
+        raise MalformedReviewError("the body cannot be read to its end, in the encoding that its headers name") from error
 
 
 @asynccontextmanager

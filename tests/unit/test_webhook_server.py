@@ -6,8 +6,11 @@ import asyncio
 import base64
 import http.client
 import json
+import logging
+import socket
 import ssl
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -82,6 +85,11 @@ class Running:
                 if attempt == 2:
                     raise
         raise AssertionError
+
+    def raw(self) -> ssl.SSLSocket:
+        """A connection on which a test writes what no client library would."""
+        context = ssl.create_default_context(cadata=self.bundle)
+        return context.wrap_socket(socket.create_connection(("127.0.0.1", self.port), 10), server_hostname="127.0.0.1")
 
 
 def start(*, synced: bool) -> Iterator[Running]:
@@ -176,6 +184,39 @@ def test_a_body_of_20_mb_is_too_large(server: Running, path: str) -> None:
     status, _ = server.ask("POST", path, review(pod({"vram-request": "4Gi", "note/x": "x" * 20_000_000})))
     assert status == 413
     assert server.ask("GET", "/healthz")[0] == 200
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+@pytest.mark.parametrize("path", [MUTATE_PATH, VALIDATE_PATH])
+def test_a_body_in_another_encoding_than_it_says_is_the_callers_fault(
+    server: Running, path: str, encoding: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with server.raw() as sender:
+        body = review(pod())
+        head = f"POST {path} HTTP/1.1\r\nHost: webhook\r\nContent-Encoding: {encoding}\r\nContent-Length: {len(body)}\r\n\r\n"
+        sender.sendall(head.encode() + body)
+        assert sender.recv(4096).startswith(b"HTTP/1.1 400 ")
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+def test_a_caller_that_leaves_in_the_middle_of_its_body_is_no_fault_of_ours(
+    server: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = malformed(server)
+    with server.raw() as sender:
+        sender.sendall(f"POST {MUTATE_PATH} HTTP/1.1\r\nHost: webhook\r\nContent-Length: 500\r\n\r\n".encode() + b"{")
+    deadline = time.monotonic() + 10
+    while malformed(server) == before and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert malformed(server) == before + 1
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+def malformed(server: Running) -> float:
+    """How many requests were no reviews, as the metrics say."""
+    _, text = server.ask("GET", "/metrics")
+    head = b'tensor_fusion_admission_decisions_total{path="/mutate-pods",result="malformed"} '
+    return next(float(line.removeprefix(head)) for line in text.splitlines() if line.startswith(head))
 
 
 def test_other_methods_and_paths_are_refused(server: Running) -> None:
