@@ -17,7 +17,7 @@ from tensorfusion_iac.admission.confinement import confinement_problems
 from tensorfusion_iac.admission.decision import AdmissionFacts, Decision, Grey, refused, untouched, warning_texts
 from tensorfusion_iac.admission.devices import ask_for_devices, show_devices
 from tensorfusion_iac.admission.draft import Draft, shape_problems
-from tensorfusion_iac.admission.placing import place, set_priority, without_global_default
+from tensorfusion_iac.admission.placing import place, refuse_node, set_priority, without_global_default
 from tensorfusion_iac.admission.workers import add_components
 from tensorfusion_iac.api import (
     UNJUDGED,
@@ -87,6 +87,7 @@ def mutate(
         return refused(subject, found, warnings, status)
     draft = Draft(pod)
     ours = _annotate(draft, resolution, grey, claim)
+    refuse_node(draft)
     forbidden: list[Problem] = []
     if grey is Grey.ON:
         forbidden += confinement_problems(resolution.worker, written, facts.namespace)

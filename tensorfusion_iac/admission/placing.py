@@ -35,6 +35,13 @@ def set_priority(draft: Draft, worker: WorkerSpec) -> None:
     draft.spec.pop("preemptionPolicy", None)
 
 
+def refuse_node(draft: Draft) -> None:
+    """No enabled pod names its node, on GPUs or not: the policy `tensor-fusion-mutated` would deny it."""
+    if draft.spec.get("nodeName"):
+        message = "{found} passes by the scheduler, which chooses the GPUs; leave it out, or give {accepted}"
+        draft.problems.append(Problem("spec.nodeName", quote(draft.spec["nodeName"]), "a nodeSelector", message))
+
+
 def place(draft: Draft, worker: WorkerSpec, pool: GPUPool | None, profile: WorkloadProfile | None) -> None:
     """For pods that hold GPUs: our scheduler, the gang's gate, the profile's affinity, the pool's settings."""
     scheduler = draft.spec.get("schedulerName")
@@ -42,9 +49,6 @@ def place(draft: Draft, worker: WorkerSpec, pool: GPUPool | None, profile: Workl
         message = "{found} does not know GPUs; {accepted} takes its place"
         draft.warnings.append(Problem("spec.schedulerName", quote(scheduler), SCHEDULER_NAME, message))
     draft.spec["schedulerName"] = SCHEDULER_NAME
-    if draft.spec.get("nodeName"):
-        message = "{found} passes by the scheduler, which chooses the GPUs; leave it out, or give {accepted}"
-        draft.problems.append(Problem("spec.nodeName", quote(draft.spec["nodeName"]), "a nodeSelector", message))
     if worker.gang is not None:
         _gate(draft)
     if profile is not None and profile.spec.node_affinity:

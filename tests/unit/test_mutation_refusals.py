@@ -107,8 +107,18 @@ def test_the_other_side_of_a_grey_release_is_not_held_to_isolation() -> None:
     assert mutate(pod(HARD, hostPID=True), FACTS, pools=POOLS, grey=Grey.OFF).allowed
 
 
-def test_a_preset_node_is_refused() -> None:
-    decision = mutate(pod(nodeName="node-1"), FACTS, pools=POOLS)
+@pytest.mark.parametrize(
+    "mode",
+    [{}, {"is-local-gpu": "true", "standalone-worker-mode": "true"}, {"is-local-gpu": "false"}],
+    ids=["local", "standalone", "remote"],
+)
+def test_a_preset_node_is_refused(mode: dict[str, str]) -> None:
+    decision = mutate(pod({"vram-request": "4Gi", **mode}, nodeName="node-1"), FACTS, pools=POOLS_WITH_IMAGES)
+    assert [problem.field for problem in decision.problems] == ["spec.nodeName"]
+
+
+def test_a_preset_node_is_refused_on_the_other_side_of_a_grey_release_too() -> None:
+    decision = mutate(pod(nodeName="node-1"), FACTS, pools=POOLS, grey=Grey.OFF)
     assert [problem.field for problem in decision.problems] == ["spec.nodeName"]
 
 
