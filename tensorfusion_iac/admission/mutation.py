@@ -70,13 +70,15 @@ def mutate(
     pods which name none.
     """
     # The other side of a grey release runs as written: only what the pod says itself can refuse it.
-    context = _Context(facts, profile, pools, quota) if grey is Grey.ON else _Context(facts, UNJUDGED, UNJUDGED, UNJUDGED)
+    whole = _Context(facts, profile, pools, quota)
+    context = whole if grey is Grey.ON else _Context(facts, UNJUDGED, UNJUDGED, UNJUDGED)
     subject = _subject(pod, facts.namespace)
     if not isinstance(pod, Mapping):
         malformed = context.resolve(pod).problems
         return refused(subject, malformed) if malformed else untouched()
     written = without_global_default(pod, global_default_priority_class)
-    resolution = _resolve_again(written, context) or context.resolve(written)
+    again = _resolve_again(written, whole)
+    resolution = again or context.resolve(written)
     warnings = warning_texts(resolution.warnings)
     if not resolution.enabled:
         return refused(subject, resolution.problems, warnings) if resolution.problems else untouched(warnings)
@@ -87,6 +89,8 @@ def mutate(
         return refused(subject, found, warnings, status)
     draft = Draft(pod)
     ours = _annotate(draft, resolution, grey, claim)
+    if again is not None:
+        ours |= {RESOLVED, GREY}  # written by us the time before, whatever they have to say now
     refuse_node(draft)
     forbidden: list[Problem] = []
     if grey is Grey.ON:

@@ -10,6 +10,7 @@ from admission_objects import (
     FACTS,
     POOLS,
     POOLS_WITH_IMAGES,
+    after,
     changed,
     container,
     env,
@@ -345,6 +346,21 @@ def test_forged_system_annotations_go_with_a_warning() -> None:
     assert key("gpu-ids") not in annotations
     assert key("visible-devices.main") not in annotations
     assert len([text for text in decision.warnings if "dropped" in text]) == 2
+
+
+@pytest.mark.parametrize(
+    "options", [{"claim": "other"}, {"claim": None}, {"claim": None, "grey": Grey.OFF}], ids=["another", "none", "other side"]
+)
+def test_nobody_is_blamed_for_a_claim_that_we_wrote_the_time_before(options: dict[str, Any]) -> None:
+    before = changed(pod({**LOCAL, "enabled-replicas": "2"}), claim="first")
+    decision = mutate(before, FACTS, pools=POOLS, **options)
+    assert decision.warnings == ()
+    assert after(before, decision)["metadata"]["annotations"].get(key("grey")) != "first"
+
+
+def test_a_claim_written_by_hand_goes_with_a_warning() -> None:
+    (warning,) = mutate(pod({**LOCAL, "grey": "first"}), FACTS, pools=POOLS).warnings
+    assert warning.startswith(f"{key('grey')}: set by hand")
 
 
 def test_a_forged_resolution_is_replaced_and_gives_no_gpus() -> None:
