@@ -12,6 +12,7 @@ from typing import Any, get_args, get_origin
 
 from pulumi import _types as types  # what pulumi itself translates names with; there is no public door to it
 
+from tensorfusion_iac.api.problem import Problem
 from tensorfusion_iac.components.inputs import is_deferred
 
 
@@ -39,6 +40,29 @@ def _mapping(value: Mapping[str, Any], kind: Any) -> dict[str, Any]:
     arguments = get_args(kind)
     item_kind = arguments[1] if len(arguments) == 2 and get_origin(kind) is not None else None
     return {key: camel(item, item_kind) for key, item in value.items()}
+
+
+def spelled_twice(value: Any, kind: Any, path: str) -> list[Problem]:
+    """A problem for each field that a mapping of `value`, an argument of type `kind`, holds in both spellings."""
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray)):
+        item_kind = _item_of(_unwrapped(kind))
+        return [found for index, item in enumerate(value) for found in spelled_twice(item, item_kind, f"{path}[{index}]")]
+    cls: Any = type(value)
+    if types.is_input_type(cls):
+        value, kind = {key: item for key, item in types.input_type_to_dict(value).items() if item is not None}, cls
+    kind = _unwrapped(kind)
+    if not isinstance(value, Mapping) or not (isinstance(kind, type) and types.is_input_type(kind)):
+        return []
+    names, fields = _names_of(kind), _types_of(kind)
+    found: list[Problem] = []
+    for key, item in value.items():
+        if item is None:
+            continue
+        name = str(names.get(key, key))
+        if name != key and value.get(name) is not None:
+            found.append(Problem(f"{path}.{name}", f"{key} beside {name}", "one of the two", "{found}; give {accepted}"))
+        found += spelled_twice(item, fields.get(name), f"{path}.{name}")
+    return found
 
 
 @lru_cache(maxsize=1024)

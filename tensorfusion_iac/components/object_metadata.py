@@ -11,7 +11,7 @@ from tensorfusion_iac.api.annotations import annotation_naming
 from tensorfusion_iac.api.metadata import metadata_problems
 from tensorfusion_iac.api.names import PREFIX
 from tensorfusion_iac.api.problem import Problem, quote
-from tensorfusion_iac.components.camel import camel
+from tensorfusion_iac.components.camel import camel, spelled_twice
 from tensorfusion_iac.components.inputs import is_deferred, when_known, without_deferred
 from tensorfusion_iac.components.vgpu import is_user_key
 
@@ -31,6 +31,7 @@ def object_metadata(
 
     `default_name` None leaves the name to pulumi's autonaming. An Output where one of the maps is not known yet.
     """
+    problems += spelled_twice(arguments.get("metadata"), ObjectMetaArgs, "metadata")
     given = {
         "metadata": camel(arguments.get("metadata"), ObjectMetaArgs) or {},
         "namespace": arguments.get("namespace"),

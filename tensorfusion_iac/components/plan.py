@@ -5,15 +5,17 @@ From the arguments alone, before anything is registered. Parts that are known la
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from pulumi_kubernetes.core.v1 import ContainerArgs, PodSpecArgs, PodTemplateSpecArgs, ResourceRequirementsArgs
 
 from tensorfusion_iac.api.context import Owner
 from tensorfusion_iac.api.names import PREFIX
 from tensorfusion_iac.api.problem import Problem, quote
 from tensorfusion_iac.components.asking import Asking, asking
-from tensorfusion_iac.components.camel import camel
+from tensorfusion_iac.components.camel import camel, spelled_twice
 from tensorfusion_iac.components.component import Checks
 from tensorfusion_iac.components.inputs import is_deferred, is_known, when_known, without_deferred
 from tensorfusion_iac.components.judge import Known, Verdict, judge
@@ -112,7 +114,17 @@ def _checked(shape: Shape, names: tuple[str, ...], arguments: Mapping[str, Any])
     checks.text("namespace", "image", "schedule", "service_name", "time_zone", "concurrency_policy")
     checks.mapping("strategy", "selector", "labels", "annotations", "pod_annotations", "metadata", "pod_template", "spec",
                    "pod_spec", "resources")  # fmt: skip
+    for argument, kind in {**_KINDS, "spec": shape.spec_args}.items():
+        checks.problems += spelled_twice(checks.arguments.get(argument), kind, argument)
     return checks
+
+
+_KINDS: Mapping[str, Any] = {
+    "pod_template": PodTemplateSpecArgs,
+    "pod_spec": PodSpecArgs,
+    "containers": Sequence[ContainerArgs],
+    "resources": ResourceRequirementsArgs,
+}
 
 
 def _wait_warnings(waits: bool, arguments: Mapping[str, Any]) -> list[Problem]:

@@ -324,3 +324,29 @@ def test_a_manifest_that_cannot_be_read_does_not_hide_what_else_is_wrong(run: Ru
         ('AnnotatedJob "second"', ["manifest kind", "manifest apiVersion", "manifest metadata", "manifest spec"]),
         ('AnnotatedDeployment "chat"', ["qos"]),
     ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"containers": [{"name": "a", "volume_mounts": [], "volumeMounts": []}]}, "containers[0].volumeMounts"),
+        ({"containers": [k8s.core.v1.ContainerArgs(name="a", env=[{"value_from": {}, "valueFrom": {}}])]},
+         "containers[0].env[0].valueFrom"),
+        ({"image": IMAGE, "pod_spec": {"node_name": "a", "nodeName": "a"}}, "pod_spec.nodeName"),
+        ({"pod_template": {"spec": {"containers": [{"name": "a"}], "host_pid": True, "hostPID": False}}},
+         "pod_template.spec.hostPID"),
+        ({"image": IMAGE, "spec": {"min_ready_seconds": 1, "minReadySeconds": 2}}, "spec.minReadySeconds"),
+        ({"image": IMAGE, "metadata": {"generate_name": "a", "generateName": "b"}}, "metadata.generateName"),
+    ],
+)  # fmt: skip
+def test_a_field_in_both_spellings_is_refused(run: Run, arguments: dict[str, Any], field: str) -> None:
+    ran = run(lambda: tfi.AnnotatedDeployment("chat", vgpu=VGPU(vram_request="1Gi"), **arguments) and None)
+    assert isinstance(ran.error, tfi.SpecError)
+    assert [problem.field for problem in ran.error.problems] == [field]
+    assert str(ran.error).endswith(f" beside {field.rpartition('.')[2]}; give one of the two")
+
+
+def test_labels_may_differ_in_spelling_only(run: Run) -> None:
+    labels = {"match_labels": "a", "matchLabels": "b"}
+    ran = run(lambda: chat(metadata={"labels": labels}, vgpu=VGPU(vram_request="1Gi")) and None)
+    assert ran.error is None
