@@ -262,3 +262,23 @@ def test_a_log_names_its_resource() -> None:
     urn = "urn:pulumi:dev::project::tensorfusion:index:AnnotatedDeployment$kubernetes:apps/v1:Deployment::chat"
     assert Log("warning", "careful", urn).text() == 'warning: Deployment "chat": careful'
     assert Log("error", "bad", "").text() == "bad"
+
+
+def test_what_the_server_adds_to_metadata_is_known_only_at_deployment(program: Any) -> None:
+    file = program(
+        """
+        secret = k8s.core.v1.Secret("s")
+        server = ("uid", "resource_version", "creation_timestamp", "generation", "self_link")
+        data = {field: secret.metadata[field] for field in server}
+        k8s.core.v1.ConfigMap("c", data={**data, "name": secret.metadata["name"], "by_attribute": secret.metadata.uid})
+        k8s.core.v1.ConfigMap("whole", metadata=secret.metadata.apply(lambda known: {"name": known["name"]}))
+        """
+    )
+    result = run("compile", file)
+    assert result.exit_code == 0, result.stderr
+    found = manifests(result.stdout)
+    data = found["ConfigMap", "c"]["data"]
+    assert data.pop("name") == "s"
+    assert set(data.values()) == {UNKNOWN_WORD}
+    assert ("ConfigMap", "s") in found
+    assert found["Secret", "s"]["metadata"] == {"name": "s"}

@@ -66,6 +66,7 @@ def _run(arguments: argparse.Namespace, monitor: ModuleType, notes: Notes) -> No
     from pulumi.runtime.stack import run_in_stack
 
     configure(monitor.settings(arguments.project, arguments.stack, notes, _load("kinds").CLUSTER_WIDE))
+    _load("server_fields").make_unknown()
     pulumi.runtime.set_all_config(pulumi.runtime.get_config_env(), pulumi.runtime.config.get_config_secret_keys_env())
     program = Path(arguments.program)
     root = program if program.is_dir() else program.parent
