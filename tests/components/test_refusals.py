@@ -330,7 +330,7 @@ def test_a_manifest_that_cannot_be_read_does_not_hide_what_else_is_wrong(run: Ru
     ("arguments", "field"),
     [
         ({"containers": [{"name": "a", "volume_mounts": [], "volumeMounts": []}]}, "containers[0].volumeMounts"),
-        ({"containers": [k8s.core.v1.ContainerArgs(name="a", env=[{"value_from": {}, "valueFrom": {}}])]},
+        ({"containers": [k8s.core.v1.ContainerArgs(name="a", env=[{"value_from": {}, "valueFrom": {}}])]},  # type: ignore[list-item]
          "containers[0].env[0].valueFrom"),
         ({"image": IMAGE, "pod_spec": {"node_name": "a", "nodeName": "a"}}, "pod_spec.nodeName"),
         ({"pod_template": {"spec": {"containers": [{"name": "a"}], "host_pid": True, "hostPID": False}}},
