@@ -43,10 +43,18 @@ def control_plane(control_plane_root: Path, pytestconfig: pytest.Config) -> Cont
 
 
 @pytest.fixture(scope="session")
-def admission(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """The control plane with our CRDs, policies and the real webhook; a default pool, and one with images for remote use."""
-    with admitting(control_plane, tmp_path_factory.mktemp("webhook")):
-        yield control_plane
+def admission(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
+    """A control plane with our CRDs, policies and the real webhook; a default pool, and one with images for remote use.
+
+    It is not the session's, where other tests make pods that the policies would refuse.
+    """
+    layout = Layout.at(tmp_path_factory.mktemp("admission") / "plane")
+    door.up(layout, door.Wish(), tools, lambda line: None, owner_pid=_owner_pid(pytestconfig))
+    try:
+        with admitting(ControlPlane(layout), tmp_path_factory.mktemp("webhook")):
+            yield ControlPlane(layout)
+    finally:
+        door.purge(layout, lambda line: None)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
