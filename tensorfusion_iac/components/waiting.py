@@ -27,8 +27,8 @@ from tensorfusion_iac.components.component import Component
 from tensorfusion_iac.kube.credentials import Credentials, from_kubeconfig
 from tensorfusion_iac.kube.errors import CredentialsError
 
-_APART = re.compile(r'"[^" ]+-[a-z0-9]{5}"|\(combined from similar events\): ')
-"""What tells two events of one refusal apart: the pod's name, and Kubernetes' own remark."""
+_POD = re.compile(r'"[^" ]+-[a-z0-9]{5}"')  # all that tells two pods of one refusal apart
+_COMBINED = "(combined from similar events): "  # Kubernetes' own remark
 _TIMEOUT_S = 10.0
 _SHOWN = 5
 _UNREADABLE = (CredentialsError, OSError, ValueError, KeyError, ImportError)
@@ -67,7 +67,10 @@ def reasons(workload: Workload, seen: Seen) -> list[str]:
         for condition in (pod.get("status") or {}).get("conditions") or []
         if condition.get("type") == "PodScheduled" and condition.get("status") != "True" and condition.get("message")
     ]
-    each_once = {_APART.sub("", reason): reason for reason in [*refused, *unscheduled]}
+    each_once: dict[str, str] = {}
+    for reason in [*refused, *unscheduled]:
+        plain = reason.replace(_COMBINED, "")
+        each_once.setdefault(_POD.sub("", plain), plain)
     return list(each_once.values())[:_SHOWN]
 
 
