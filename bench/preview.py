@@ -58,9 +58,13 @@ for name in NAMES:
 """,
     "empty components": HEAD
     + """
+class Empty(pulumi.ComponentResource):
+    def __init__(self, name):
+        super().__init__("bench:index:Empty", name)
+        deployment(name, by_hand(name), pulumi.ResourceOptions(parent=self))
+
 for name in NAMES:
-    parent = pulumi.ComponentResource("bench:index:Empty", name)
-    deployment(name, by_hand(name), pulumi.ResourceOptions(parent=parent))
+    Empty(name)
 """,
     "plain": HEAD
     + """
