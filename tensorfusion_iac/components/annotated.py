@@ -13,6 +13,7 @@ import pulumi
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs, ObjectMetaArgsDict
 
 from tensorfusion_iac.components.asking import shown
+from tensorfusion_iac.components.camel import camel
 from tensorfusion_iac.components.component import Component, of_metadata, root_urn
 from tensorfusion_iac.components.gpupool import GPUPool
 from tensorfusion_iac.components.inputs import already, is_deferred, never_known
@@ -22,7 +23,7 @@ from tensorfusion_iac.components.manifest import Manifest, read_manifest
 from tensorfusion_iac.components.plan import Plan, plan
 from tensorfusion_iac.components.pods import Json, PodArguments
 from tensorfusion_iac.components.requested import Requested
-from tensorfusion_iac.components.shape import Shape
+from tensorfusion_iac.components.shape import Shape, laid_over
 from tensorfusion_iac.components.vgpu import VGPU
 from tensorfusion_iac.components.waiting import tell_why
 from tensorfusion_iac.components.workload_profile import WorkloadProfile
@@ -99,6 +100,12 @@ class AnnotatedWorkload(Component):
     def _read(cls, manifest: Manifest, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments that say what the manifest says, and `arguments` over them."""
         read = read_manifest(manifest, cls.SHAPE.kind, cls.SHAPE.api_version)
+        metadata = camel(arguments.get("metadata"), ObjectMetaArgs) or {}
+        if "metadata" in read and not is_deferred(metadata):
+            own = dict(read["metadata"])
+            if arguments.get("namespace") is not None:
+                own.pop("namespace", None)
+            return {**read, **arguments, "metadata": laid_over(own, metadata)}
         return {**read, **arguments}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from tensorfusion_iac.api.problem import Problem, quote
+from tensorfusion_iac.components.shape import get_path, with_path
 
 Manifest = str | Path | Mapping[str, Any]
 """A path, the text of a YAML document (more than one line), or the object as a mapping."""
@@ -44,7 +45,21 @@ def read_manifest(manifest: Manifest, kind: str, api_version: str) -> dict[str, 
     ]
     if problems:
         return {"manifest": Unread(tuple(problems))}
-    return {"metadata": dict(document["metadata"]), "spec": dict(document["spec"])}
+    spec = dict(document["spec"])
+    return {"metadata": dict(document["metadata"]), "spec": _without_job_controllers(spec) if kind == "Job" else spec}
+
+
+_LABELS_OF_JOBS = {"controller-uid", "batch.kubernetes.io/controller-uid", "job-name", "batch.kubernetes.io/job-name"}
+
+
+def _without_job_controllers(spec: dict[str, Any]) -> dict[str, Any]:
+    """A Job's spec without the selector and labels that the server made for the one that was read."""
+    path = ("template", "metadata", "labels")
+    labels = get_path(spec, path)
+    if spec.get("manualSelector") or not isinstance(labels, Mapping):
+        return spec
+    rest = {key: value for key, value in spec.items() if key != "selector"}
+    return with_path(rest, path, {key: value for key, value in labels.items() if key not in _LABELS_OF_JOBS})
 
 
 def _document(manifest: str | Path) -> Mapping[str, Any]:

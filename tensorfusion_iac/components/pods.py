@@ -23,7 +23,7 @@ from pulumi_kubernetes.core.v1 import (
 
 from tensorfusion_iac.api.problem import Problem, quote
 from tensorfusion_iac.components.camel import camel
-from tensorfusion_iac.components.inputs import is_deferred
+from tensorfusion_iac.components.inputs import is_deferred, when_known
 
 Json = Mapping[str, Any]
 Strings = pulumi.Input[Sequence[pulumi.Input[str]]]
@@ -36,7 +36,7 @@ class PodArguments(TypedDict, total=False):
     command: Strings
     args: Strings
     env: pulumi.Input[Mapping[str, pulumi.Input[str] | Json] | Sequence[EnvVarArgs | Json]]
-    ports: Sequence[pulumi.Input[int] | Json]
+    ports: pulumi.Input[Sequence[pulumi.Input[int] | Json]]
     resources: pulumi.Input[ResourceRequirementsArgs | ResourceRequirementsArgsDict | Json]
     containers: pulumi.Input[Sequence[pulumi.Input[ContainerArgs | ContainerArgsDict | Json]]]
     pod_spec: pulumi.Input[PodSpecArgs | PodSpecArgsDict | Json]
@@ -70,14 +70,17 @@ def pod_template(arguments: Mapping[str, Any], name: str, problems: list[Problem
             problems.append(Problem("pod_spec", "stands beside pod_template", "one of them", "{found}; give {accepted}"))
         return camel(given, PodTemplateSpecArgs)
     spec = camel(arguments.get("pod_spec"), PodSpecArgs) or {}
-    if is_deferred(spec):
-        problems.append(Problem("pod_spec", "an Output", "a mapping whose values may be Outputs", "{found}; give {accepted}"))
-        return {"spec": {}}
     if "containers" in arguments:
         containers = camel(arguments["containers"], Sequence[ContainerArgs])
     else:
         containers = [_container(arguments, name, problems)]
+    if is_deferred(spec):
+        return {"spec": when_known({"spec": spec, "containers": containers}, _whole_spec)}
     return {"spec": {**spec, "containers": containers}}
+
+
+def _whole_spec(parts: Json) -> dict[str, Any]:
+    return {**camel(parts["spec"], PodSpecArgs), "containers": parts["containers"]}
 
 
 def _container(arguments: Mapping[str, Any], name: str, problems: list[Problem]) -> dict[str, Any]:
@@ -105,7 +108,9 @@ def container_name(name: str) -> str:
 
 
 def _env(env: Any) -> Any:
-    if is_deferred(env) or not isinstance(env, Mapping):
+    if is_deferred(env):
+        return when_known(env, _env)
+    if not isinstance(env, Mapping):
         return camel(env, Sequence[EnvVarArgs])
     return [{"name": name, **_value(value)} for name, value in env.items()]
 
@@ -114,7 +119,9 @@ def _value(value: Any) -> dict[str, Any]:
     return {"valueFrom": camel(value, EnvVarSourceArgs)} if isinstance(value, Mapping) else {"value": value}
 
 
-def _ports(ports: Any, problems: list[Problem]) -> list[Any]:
+def _ports(ports: Any, problems: list[Problem]) -> Any:
+    if is_deferred(ports):
+        return when_known(ports, lambda known: _ports(known, problems))
     if isinstance(ports, (str, int)) or not isinstance(ports, Sequence):
         problems.append(Problem("ports", f"{ports}", "a list, such as [8000]", "{found} is not {accepted}"))
         return []

@@ -153,6 +153,24 @@ def test_what_is_right_later_is_sent_as_if_it_had_been_known(run: Run) -> None:
     assert late.one(DEPLOYMENT) == known.one(DEPLOYMENT) == leaf.one(DEPLOYMENT)
 
 
+def test_the_usual_arguments_may_come_later_as_a_whole(run: Run) -> None:
+    given = {
+        "args": ["serve"],
+        "env": {"A": "b"},
+        "ports": [8000],
+        "pod_spec": {"service_account_name": "runner"},
+        "resources": {"requests": {"cpu": "1"}},
+        "labels": {"a": "b"},
+        "pod_annotations": {"c": "d"},
+        "strategy": {"type": "Recreate"},
+    }
+    vgpu = tfi.VGPU(vram_request="1Gi")
+    known = run(lambda: chat(**given, vgpu=vgpu) and None)
+    late = run(lambda: chat(**{name: later(value) for name, value in given.items()}, vgpu=vgpu) and None)
+    assert late.error is None
+    assert late.one(DEPLOYMENT) == known.one(DEPLOYMENT)
+
+
 def test_a_late_enabled_that_is_false_leaves_the_plain_workload(run: Run) -> None:
     def program() -> dict[str, Any]:
         return {"requested": chat(enabled=later(False), vgpu=tfi.VGPU(vram_request="4Gi")).requested}

@@ -304,11 +304,25 @@ def test_a_manifest_is_sent_as_it_is_without_what_the_server_wrote(run: Run, tmp
 
 
 def test_arguments_go_over_a_manifest(run: Run) -> None:
-    sent = run(
-        lambda: tfi.AnnotatedDeployment.from_manifest("legacy", MANIFEST, replicas=5, labels={"team": "x"}, vgpu=VGPU) and None
-    ).one(DEPLOYMENT)
+    arguments: Any = {"replicas": 5, "labels": {"team": "x"}, "namespace": "prod", "metadata": {"name": "new"}, "vgpu": VGPU}
+    sent = run(lambda: tfi.AnnotatedDeployment.from_manifest("legacy", MANIFEST, **arguments) and None).one(DEPLOYMENT)
     assert sent["spec"]["replicas"] == 5
-    assert sent["metadata"]["labels"] == {"team": "x"}
+    assert sent["metadata"] == {
+        "name": "new",
+        "namespace": "prod",
+        "labels": {"team": "x"},
+        "annotations": {"example.com/note": "kept"},
+    }
+
+
+def test_a_jobs_manifest_is_sent_without_the_labels_of_the_job_that_was_read(run: Run) -> None:
+    uid = {"batch.kubernetes.io/controller-uid": "1"}
+    template = {"metadata": {"labels": {**uid, "app": "t"}}, "spec": {"containers": [{"name": "a"}], "restartPolicy": "Never"}}
+    spec = {"selector": {"matchLabels": uid}, "template": template}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "t"}, "spec": spec}
+    sent = run(lambda: tfi.AnnotatedJob.from_manifest("t", job, vgpu=VGPU) and None).one(":Job")
+    assert "selector" not in sent["spec"]
+    assert sent["spec"]["template"]["metadata"]["labels"] == {"app": "t", names.ENABLED_LABEL: "true"}
 
 
 def test_nothing_asked_is_a_warning_since_a_quota_may_give_defaults(run: Run) -> None:
