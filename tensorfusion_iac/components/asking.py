@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from tensorfusion_iac.api.fields import BY_KEY
@@ -68,10 +67,12 @@ def _all(flags: list[Any]) -> Any:
 
 
 def shown(arguments: Mapping[str, Any], asked: Asking) -> dict[str, Any]:
-    """The same as inputs of the component itself, so that a preview says `~vgpu`."""
-    vgpu: VGPU = arguments.get("vgpu") or VGPU()
+    """The same as inputs of the component itself, so that a preview says `~vgpu`. As few and as flat as can be: the engine
+    writes them each time that it writes the state (P7).
+    """
+    values = (arguments.get("vgpu") or VGPU()).values()
     inputs = {
-        "vgpu": {BY_KEY[key].argument: _text(key, value) for key, value in vgpu.values().items()} or None,
+        "vgpu": (_line(values) if is_known(values) else when_known(values, _line)) if values else None,
         "gpupool": asked.values["gpupool"] if "gpupool" in arguments else None,
         "workloadProfile": asked.values["workload-profile"] if "workload_profile" in arguments else None,
         "enabled": None if asked.enabled is True else asked.enabled,
@@ -79,12 +80,12 @@ def shown(arguments: Mapping[str, Any], asked: Asking) -> dict[str, Any]:
     return {name: value for name, value in inputs.items() if value is not None}
 
 
-def _text(key: str, value: Any) -> Any:
-    return as_text(key, value) if is_known(value) else when_known(value, partial(_lenient, key))
+def _line(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{BY_KEY[key].argument}={_text(key, value)}" for key, value in values.items())
 
 
-def _lenient(key: str, value: object) -> str:
-    """What comes later is shown as it is; it is judged elsewhere."""
+def _text(key: str, value: object) -> str:
+    """What came late is shown as it is; it is judged elsewhere."""
     try:
         return as_text(key, value)
     except Fault:

@@ -139,7 +139,8 @@ def test_from_preview_to_destroy_and_up_again(project: Project) -> None:
 
     project.write(program("life", PROGRAM.replace("tflops_limit=20", "tflops_limit=40")))
     shown = project.ok("preview", "--diff")
-    assert '~ tflops_limit    : "20" => "40"' in shown
+    vgpu = "tflops_limit={}, vram_request=20Gi, qos=high, gpu_model=L40s, enabled_replicas=1"
+    assert f'"{vgpu.format(20)}" => "{vgpu.format(40)}"' in shown
     assert '~ tensor-fusion.ai/tflops-limit: "20" => "40"' in shown
     assert "~ 2 to update" in shown
     shown = project.up()

@@ -164,7 +164,7 @@ def test_profile_and_pool_are_named_by_component_or_by_name(run: Run) -> None:
 
 def test_the_component_shows_what_its_vgpu_says_as_its_own_input(run: Run) -> None:
     ran = run(lambda: chat(replicas=2, gpupool="p", vgpu=tfi.VGPU(vram_request="4Gi", tflops_limit=20)) and None)
-    assert ran.one("AnnotatedDeployment") == {"gpupool": "p", "vgpu": {"vram_request": "4Gi", "tflops_limit": "20"}}
+    assert ran.one("AnnotatedDeployment") == {"gpupool": "p", "vgpu": "tflops_limit=20, vram_request=4Gi"}
 
 
 def test_name_and_namespace_come_from_the_object_itself(run: Run) -> None:
