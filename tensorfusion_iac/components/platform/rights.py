@@ -1,4 +1,4 @@
-"""What a cluster needs beside programs: namespaces, service accounts with least rights, priority classes (SPEC §2, §9). Pure.
+"""Service accounts and the least rights of each program (SPEC §9, R9). Pure.
 
 Manifests as values, so that a test can hold every right against a written list. The rights of a program are those that its
 code uses: no wildcard, names where the API allows to name.
@@ -7,48 +7,23 @@ code uses: no wildcard, names where the API allows to name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
-
 from tensorfusion_iac.admission.configuration import CONFIGURATION, TLS_SECRET
-from tensorfusion_iac.api.levels import PRIORITY
 from tensorfusion_iac.api.names import (
     AGENT_ACCOUNT,
     AGENT_LEASE_NAMESPACE,
     AGENT_NAMESPACE,
     CONTROLLER_ACCOUNT,
     GROUP,
-    PRIORITY_CLASS_PREFIX,
     SCHEDULER_ACCOUNT,
     SYSTEM_NAMESPACE,
     WEBHOOK_ACCOUNT,
 )
-
-Manifest = dict[str, Any]
-
-LABELS = {"app.kubernetes.io/part-of": "tensor-fusion"}
+from tensorfusion_iac.components.platform.foundation import LABELS, Manifest
+from tensorfusion_iac.scheduling.profile import DEFAULT_LEASE
 
 _READ = ["get", "list", "watch"]
 _LEASES = "coordination.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
-
-
-def namespaces() -> Iterator[Manifest]:
-    """The two namespaces and their Pod Security levels."""
-    for name, level in ((SYSTEM_NAMESPACE, "restricted"), (AGENT_NAMESPACE, "privileged")):
-        labels = LABELS | {f"pod-security.kubernetes.io/{mode}": level for mode in ("enforce", "audit", "warn")}
-        yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
-
-
-def priority_classes() -> Iterator[Manifest]:
-    """A priority class per QoS."""
-    for qos, value in PRIORITY.items():
-        yield {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": PRIORITY_CLASS_PREFIX + qos.value, "labels": LABELS},
-            "value": value,
-            "description": f"vGPU pods of QoS {qos.value}.",
-        }
 
 
 def service_accounts() -> Iterator[Manifest]:
@@ -84,8 +59,12 @@ def webhook_rights() -> Iterator[Manifest]:
     yield from _granted(WEBHOOK_ACCOUNT, SYSTEM_NAMESPACE, own)
 
 
-def scheduler_rights() -> Iterator[Manifest]:
-    """What the extender may do: read what it places on; bind, wake, resize and evict pods; write its part of GPUs."""
+def scheduler_rights(lease: str = DEFAULT_LEASE) -> Iterator[Manifest]:
+    """What the extender may do: read what it places on; bind, wake, resize and evict pods; write its part of GPUs.
+
+    `lease` is kube-scheduler's, NAMESPACE/NAME: the extender lives by it.
+    """
+    namespace, _, name = lease.partition("/")
     cluster = [
         _rule("", ["nodes"], _READ),
         _rule("", ["pods"], [*_READ, "patch"]),
@@ -98,7 +77,7 @@ def scheduler_rights() -> Iterator[Manifest]:
         _rule(GROUP, ["gpus/status"], ["patch"]),
     ]
     yield from _granted(SCHEDULER_ACCOUNT, None, cluster)
-    yield from _granted(SCHEDULER_ACCOUNT, "kube-system", [_rule(_LEASES, ["leases"], _READ, ["kube-scheduler"])])
+    yield from _granted(SCHEDULER_ACCOUNT, namespace, [_rule(_LEASES, ["leases"], _READ, [name])])
     yield from _granted(SCHEDULER_ACCOUNT, AGENT_LEASE_NAMESPACE, [_rule(_LEASES, ["leases"], _READ)])
 
 
@@ -130,20 +109,60 @@ def controller_rights() -> Iterator[Manifest]:
     yield from _granted(CONTROLLER_ACCOUNT, AGENT_LEASE_NAMESPACE, [_rule(_LEASES, ["leases"], _READ)])
 
 
+def kube_scheduler_rights(lease: str) -> Iterator[Manifest]:
+    """What a kube-scheduler beside the extender, under its account, needs: the cluster's own roles for one, and its lease.
+
+    The cluster's roles (`system:kube-scheduler`, ...) are right for its version of Kubernetes whichever that is.
+    """
+    namespace, _, name = lease.partition("/")
+    for role in ("system:kube-scheduler", "system:volume-scheduler"):
+        yield _binding(f"{SCHEDULER_ACCOUNT}-{role.removeprefix('system:')}", None, "ClusterRole", role, SCHEDULER_ACCOUNT)
+    reader = "extension-apiserver-authentication-reader"
+    yield _binding(f"{SCHEDULER_ACCOUNT}-authentication", "kube-system", "Role", reader, SCHEDULER_ACCOUNT)
+    rules = [_rule(_LEASES, ["leases"], ["create"]), _rule(_LEASES, ["leases"], ["get", "update"], [name])]
+    yield from _granted(SCHEDULER_ACCOUNT, namespace, rules, role="tensor-fusion-kube-scheduler")
+
+
+def agent_rights() -> Iterator[Manifest]:
+    """What each node's agent may do. RBAC cannot tell nodes apart: admission/agent_policy.py holds each to its own objects."""
+    cluster = [
+        _rule("", ["pods", "nodes"], _READ),
+        _rule("", ["events"], ["create"]),
+        _rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
+        _rule(GROUP, ["gpus"], [*_READ, "create", "patch"]),
+        _rule(GROUP, ["gpunodes"], ["create", "patch"]),
+        _rule(GROUP, ["gpus/status", "gpunodes/status"], ["patch"]),
+    ]
+    yield from _granted(AGENT_ACCOUNT, None, cluster, home=AGENT_NAMESPACE)
+    heartbeat = [_rule(_LEASES, ["leases"], ["create", "patch"])]
+    yield from _granted(AGENT_ACCOUNT, AGENT_LEASE_NAMESPACE, heartbeat, home=AGENT_NAMESPACE)
+
+
 def _rule(group: str, resources: Sequence[str], verbs: Sequence[str], names: Sequence[str] | None = None) -> Manifest:
     rule = {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
     return rule | ({"resourceNames": list(names)} if names else {})
 
 
-def _granted(account: str, namespace: str | None, rules: list[Manifest]) -> Iterator[Manifest]:
-    """A role with these rules, and its binding to an account of our namespace; no namespace: in the whole cluster."""
-    prefix = "" if namespace else "Cluster"
-    metadata = {"name": account, "labels": LABELS} | ({"namespace": namespace} if namespace else {})
-    yield {"apiVersion": f"{_RBAC}/v1", "kind": f"{prefix}Role", "metadata": metadata, "rules": rules}
-    yield {
+def _granted(
+    account: str, namespace: str | None, rules: list[Manifest], *, role: str = "", home: str = SYSTEM_NAMESPACE
+) -> Iterator[Manifest]:
+    """A role with these rules, and its binding to an account of ours, which lives in `home`; no namespace: in the whole
+    cluster. `role` is its name, the account's if empty.
+    """
+    kind, name = "Role" if namespace else "ClusterRole", role or account
+    metadata = {"name": name, "labels": LABELS} | ({"namespace": namespace} if namespace else {})
+    yield {"apiVersion": f"{_RBAC}/v1", "kind": kind, "metadata": metadata, "rules": rules}
+    yield _binding(name, namespace, kind, name, account, home)
+
+
+def _binding(
+    name: str, namespace: str | None, role_kind: str, role: str, account: str, home: str = SYSTEM_NAMESPACE
+) -> Manifest:
+    metadata = {"name": name, "labels": LABELS} | ({"namespace": namespace} if namespace else {})
+    return {
         "apiVersion": f"{_RBAC}/v1",
-        "kind": f"{prefix}RoleBinding",
+        "kind": "RoleBinding" if namespace else "ClusterRoleBinding",
         "metadata": metadata,
-        "roleRef": {"apiGroup": _RBAC, "kind": f"{prefix}Role", "name": account},
-        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": SYSTEM_NAMESPACE}],
+        "roleRef": {"apiGroup": _RBAC, "kind": role_kind, "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": home}],
     }
