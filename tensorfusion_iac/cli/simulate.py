@@ -80,6 +80,7 @@ def _workloads(
     """The workloads of the manifests, and in words what would be refused at admission."""
     from tensorfusion_iac.api import annotation_naming, profile_name, render, resolve
     from tensorfusion_iac.api.levels import PRIORITY
+    from tensorfusion_iac.api.pod_templates import pods_at_once
     from tensorfusion_iac.cli.pod_templates import pod_of, template_of
     from tensorfusion_iac.planning.claim import claim_of
     from tensorfusion_iac.planning.simulate import Workload
@@ -103,7 +104,9 @@ def _workloads(
             refused.append(render(item.subject, resolution.problems, lambda field: one_line(annotation_naming(field))))
         elif resolution.worker is not None:
             worker = resolution.worker
-            replicas = _replicas(item) if worker.enabled_replicas is None else min(_replicas(item), worker.enabled_replicas)
+            pods = pods_at_once(item.kind, item.raw)
+            replicas = 1 if pods is None else pods
+            replicas = replicas if worker.enabled_replicas is None else min(replicas, worker.enabled_replicas)
             found.append(Workload(item.subject, where, claim_of(worker), replicas, PRIORITY[worker.qos]))
     return found, refused
 
@@ -129,13 +132,6 @@ def _models(
     except ValidationError as error:
         raise Failure(f"an object cannot be read; `tensorfusion validate` says more: {error}", Exit.PROBLEMS) from None
     return profiles, quotas
-
-
-def _replicas(item: Object) -> int:
-    spec = item.raw.get("spec")
-    keys = ("parallelism",) if item.kind == "Job" else ("replicas",)
-    values = [spec.get(key) for key in keys] if isinstance(spec, dict) else []
-    return next((value for value in values if type(value) is int), 1)
 
 
 def _record(found: Simulation) -> dict[str, Any]:
