@@ -1,10 +1,19 @@
-"""What the webhook counts and measures, for Prometheus. One registry per server, so that tests may run several."""
+"""What the webhook counts and measures, for Prometheus. One registry per server, so that tests may run several.
+
+Names and meanings are those of `api/metrics.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+from tensorfusion_iac.api import metrics
+from tensorfusion_iac.api.metrics import Metric
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 3.0)
@@ -15,18 +24,28 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.decisions = Counter(
-            "tensor_fusion_admission_decisions", "Decisions by path and result.", ["path", "result"], registry=self.registry
-        )
-        self.duration = Histogram(
-            "tensor_fusion_admission_seconds", "Time from request to decision.", ["path"],
-            buckets=_BUCKETS_S, registry=self.registry,
-        )  # fmt: skip
+        ProcessCollector(registry=self.registry)
+        decided, timed = metrics.ADMISSION_DECISIONS, metrics.ADMISSION_DURATION
+        self.decisions = Counter(decided.name, decided.help, decided.labels, registry=self.registry)
+        self.duration = Histogram(timed.name, timed.help, timed.labels, buckets=_BUCKETS_S, registry=self.registry)
 
-    def watch(self, name: str, description: str, read: Callable[[], float]) -> None:
+    def watch(self, metric: Metric, read: Callable[[], float]) -> None:
         """A gauge that is read when it is asked for."""
-        Gauge(name, description, registry=self.registry).set_function(read)
+        Gauge(metric.name, metric.help, registry=self.registry).set_function(read)
+
+    def watch_count(self, metric: Metric, read: Callable[[], float]) -> None:
+        """A counter that is kept elsewhere, and read when it is asked for."""
+        self.registry.register(_Count(metric, read))
 
     def text(self) -> bytes:
         """All of them, in Prometheus' text format."""
         return generate_latest(self.registry)
+
+
+@dataclass(frozen=True)
+class _Count(Collector):
+    metric: Metric
+    read: Callable[[], float]
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        yield CounterMetricFamily(self.metric.name, self.metric.help, self.read())

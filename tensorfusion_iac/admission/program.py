@@ -21,6 +21,7 @@ from tensorfusion_iac.admission.grey import GreyRelease
 from tensorfusion_iac.admission.metrics import Metrics
 from tensorfusion_iac.admission.server import DRAIN_S, Server, serving
 from tensorfusion_iac.admission.webhook import Webhook
+from tensorfusion_iac.api.metrics import ADMISSION_CERTIFICATE_EXPIRY
 from tensorfusion_iac.api.names import SYSTEM_NAMESPACE
 from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.informer import running
@@ -68,7 +69,7 @@ async def run(client: Client, settings: Settings, on_ready: Callable[[int], None
             start(certificates.report())
             start(lease.run(lambda: _lead(certificates.keep(), grey)))
             await certificates.loaded.wait()
-            metrics.watch("tensor_fusion_certificate_expiry_seconds", "End of the certificate.", lambda: certificates.expires_at)
+            metrics.watch(ADMISSION_CERTIFICATE_EXPIRY, lambda: certificates.expires_at)
             context: ssl.SSLContext = certificates.context
         else:
             files = CertificateFiles(settings.tls_folder / "tls.crt", settings.tls_folder / "tls.key")

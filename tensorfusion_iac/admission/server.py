@@ -22,6 +22,7 @@ from tensorfusion_iac.admission.decision import Decision
 from tensorfusion_iac.admission.metrics import CONTENT_TYPE, Metrics
 from tensorfusion_iac.admission.review import MalformedReviewError, Request, answer, read_review
 from tensorfusion_iac.admission.webhook import Webhook
+from tensorfusion_iac.api.metrics import ADMISSION_GREY_CONFLICTS
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ class Server:
     def __init__(self, webhook: Webhook, metrics: Metrics) -> None:
         self.ready = False
         self._webhook, self._metrics = webhook, metrics
-        metrics.watch("tensor_fusion_grey_conflicts", "Claims lost to another replica.", lambda: webhook.grey.conflicts)
+        metrics.watch_count(ADMISSION_GREY_CONFLICTS, lambda: webhook.grey.conflicts)
 
         async def validate(request: Request) -> Decision:
             return webhook.validate(request)

@@ -1,4 +1,7 @@
-"""The agent's Prometheus metrics: per card and per pod, container and card, made from what was seen when they are asked for."""
+"""The agent's Prometheus metrics: per card and per pod, container and card, made from what was seen when they are asked for.
+
+Names and meanings are those of `api/metrics.py`.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,13 @@ from tensorfusion_iac.agent.enforcer import Seen
 from tensorfusion_iac.agent.health import Health, State
 from tensorfusion_iac.agent.objects import model_of
 from tensorfusion_iac.agent.pods import NodePod
-
-_CARD = ("gpu", "index", "model")
-_POD = ("namespace", "pod", "container", "gpu")
+from tensorfusion_iac.api import metrics
+from tensorfusion_iac.api.metrics import Metric
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All that metrics tell, as of one moment."""
+    """All that metrics tell, as of one moment. `nodes`: each card's node, by UUID."""
 
     cards: tuple[Card, ...] = ()
     health: Mapping[str, Health] = field(default_factory=dict)
@@ -28,6 +30,7 @@ class Snapshot:
     pods: Mapping[str, NodePod] = field(default_factory=dict)
     enforced_by: Mapping[tuple[str, str], str] = field(default_factory=dict)
     seen: Seen = field(default_factory=Seen)
+    nodes: Mapping[str, str] = field(default_factory=dict)
 
 
 class AgentMetrics(Collector):
@@ -43,12 +46,11 @@ class AgentMetrics(Collector):
 
 
 def _of_cards(now: Snapshot) -> Iterator[GaugeMetricFamily]:
-    busy = GaugeMetricFamily("tensorfusion_gpu_busy_percent", "How busy the card is, by its driver.", labels=_CARD)
-    used = GaugeMetricFamily("tensorfusion_gpu_vram_used_bytes", "Memory in use on the card.", labels=_CARD)
-    total = GaugeMetricFamily("tensorfusion_gpu_vram_usable_bytes", "Usable memory of the card.", labels=_CARD)
-    healthy = GaugeMetricFamily("tensorfusion_gpu_healthy", "1 if the card takes new pods.", labels=_CARD)
+    busy, used, total, healthy = (
+        _gauge(metric) for metric in (metrics.GPU_BUSY, metrics.GPU_VRAM_USED, metrics.GPU_VRAM_USABLE, metrics.GPU_HEALTHY)
+    )
     for card in now.cards:
-        labels = (card.uuid, str(card.index), model_of(card)[0])
+        labels = (card.uuid, str(card.index), model_of(card)[0], now.nodes.get(card.uuid, ""))
         if (percent := now.seen.busy.get(card.uuid)) is not None:
             busy.add_metric(labels, percent)
         if card.uuid in now.used_bytes:
@@ -59,18 +61,10 @@ def _of_cards(now: Snapshot) -> Iterator[GaugeMetricFamily]:
 
 
 def _of_pods(now: Snapshot) -> Iterator[GaugeMetricFamily]:
-    def gauge(name: str, text: str, *more: str) -> GaugeMetricFamily:
-        return GaugeMetricFamily(f"tensorfusion_pod_{name}", text, labels=(*_POD, *more))
-
-    compute = gauge("compute_percent", "Compute used, percent of the card.")
-    tflops = gauge("tflops", "Compute used, FP16 TFLOPS of the card's figure.")
-    target = gauge("compute_target_percent", "What the pod may use now, percent of the card.")
-    vram = gauge("vram_used_bytes", "Memory used on the card.")
-    limit = gauge("vram_limit_bytes", "Memory limit on the card.")
-    frozen = gauge("frozen_share", "The part of the time in which the pod was frozen.")
-    unreachable = gauge("compute_limit_unreachable", "1 if the compute limit cannot be kept although all is done.")
-    age = gauge("sample_age_seconds", "How old the newest utilisation sample is; an idle pod has none.")
-    enforced = gauge("enforced_by", "1, with how the limits are held.", "enforced_by")
+    compute, tflops, target = _gauge(metrics.POD_COMPUTE), _gauge(metrics.POD_TFLOPS), _gauge(metrics.POD_COMPUTE_TARGET)
+    vram, limit, frozen = _gauge(metrics.POD_VRAM_USED), _gauge(metrics.POD_VRAM_LIMIT), _gauge(metrics.POD_FROZEN)
+    unreachable, age = _gauge(metrics.POD_UNREACHABLE), _gauge(metrics.POD_SAMPLE_AGE)
+    enforced = _gauge(metrics.POD_ENFORCEMENT)
     by_uuid = {card.uuid: card for card in now.cards}
     for use in now.seen.containers:
         pod = now.pods.get(use.pod_uid)
@@ -92,3 +86,7 @@ def _of_pods(now: Snapshot) -> Iterator[GaugeMetricFamily]:
         if place in now.enforced_by:
             enforced.add_metric((*labels, now.enforced_by[place]), 1)
     yield from (compute, tflops, target, vram, limit, frozen, unreachable, age, enforced)
+
+
+def _gauge(metric: Metric) -> GaugeMetricFamily:
+    return GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from tensorfusion_iac.api import names
+from tensorfusion_iac.api import metrics, names
 from tensorfusion_iac.controller.checkpoints import Checkpoints
 from tensorfusion_iac.controller.fleetview import FleetView
 from tensorfusion_iac.controller.grey_keeper import GreyKeeper
-from tensorfusion_iac.controller.metrics import Metrics
+from tensorfusion_iac.controller.metrics import Metrics, Statuses
 from tensorfusion_iac.controller.pod_keeper import PodKeeper
 from tensorfusion_iac.controller.podindex import PodIndex
 from tensorfusion_iac.controller.pods import kept
@@ -87,9 +87,10 @@ class Controller:
         queues: tuple[WorkQueue[Any], ...] = (workload_keeper.queue, pod_keeper.queue, quota_keeper.queue, pool_keeper.queue)
         for keeper in self._keepers:
             keeper.attach()
-        self.metrics.watch("tensor_fusion_controller_leader", "Whether this replica writes.", lambda: float(self.lease.held))
-        self.metrics.watch("tensor_fusion_controller_waiting", "What is due for a look.", lambda: sum(one.due for one in queues))
-        self.metrics.watch("tensor_fusion_controller_pods", "GPU pods in the cache.", lambda: float(len(pods)))
+        self.metrics.watch(metrics.CONTROLLER_LEADER, lambda: float(self.lease.held))
+        self.metrics.watch(metrics.CONTROLLER_WAITING, lambda: sum(one.due for one in queues))
+        self.metrics.watch(metrics.CONTROLLER_PODS, lambda: float(len(pods)))
+        self.metrics.watch_statuses(Statuses(fleet.pool_objects, workloads, quotas))
 
     @property
     def ready(self) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from tensorfusion_iac.api import metrics
 from tensorfusion_iac.api.names import COMPONENT_LABEL, SCHEDULER_NAME
 from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.informer import Change, Informer
@@ -73,8 +74,9 @@ class Scheduler:
         for part in (self.pending, self.preemption, self.resizes, self.gangs):
             part.attach()
         self.decider.on_placed(lambda uid: self.mirror.busy())
-        self.metrics.watch("tensor_fusion_scheduler_pods", "Pods with reserved GPUs.", lambda: len(self.state.ledger))
-        self.metrics.watch("tensor_fusion_scheduler_waiting", "Pods that fit nowhere now.", lambda: len(self.pending.waiting))
+        self.metrics.watch(metrics.SCHEDULER_PODS, lambda: len(self.state.ledger))
+        self.metrics.watch(metrics.SCHEDULER_WAITING, lambda: len(self.pending.waiting))
+        self.metrics.watch(metrics.SCHEDULER_LEADER, lambda: float(self._may_write()))
 
     async def run(self, ready: Callable[[int], None]) -> None:
         """Serve until cancelled; `ready` gets the port. Ends with an error if one of the loops does."""

@@ -60,7 +60,7 @@ async def until(metrics: Callable[[], Awaitable[str]], pattern: str) -> None:
 
 
 def healthy(index: int, value: float) -> str:
-    return rf'tensorfusion_gpu_healthy\{{gpu="[^"]*",index="{index}",model="[^"]*"\}} {value}'
+    return rf'tensor_fusion_gpu_healthy\{{gpu="[^"]*",index="{index}",model="[^"]*",node="[^"]*"\}} {value}'
 
 
 def test_a_lost_card_is_sick_alone_and_well_again_after_a_reset(

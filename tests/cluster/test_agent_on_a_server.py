@@ -203,7 +203,7 @@ def test_a_pod_is_held_from_start_to_end(running: Running) -> None:
         duty = container / "tf-duty"
         eventually(lambda: duty.is_dir() and str(job.pid) in (duty / "cgroup.procs").read_text())
         metrics = eventually(lambda: (text := scrape(running)) and 'pod="held"' in text and text)
-        assert re.search(r'tensorfusion_pod_vram_used_bytes\{[^}]*pod="held"[^}]*\} 1.073741824e\+09', metrics)
+        assert re.search(r'tensor_fusion_pod_vram_used_bytes\{[^}]*pod="held"[^}]*\} 1.073741824e\+09', metrics)
         assert 'enforced_by="vram=driver,compute=freezer"' in metrics
         running.plane.kubectl("annotate", "pod", "held", "--overwrite", f"{key('effective')}={running.effective(0.5, 4 * GIB)}")
         eventually(lambda: set(running.limits().values()) == {(4 * GIB, 4 * GIB)})

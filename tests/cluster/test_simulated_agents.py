@@ -99,7 +99,7 @@ def test_pods_partitions_and_metrics_of_simulated_nodes(agents: tuple[ControlPla
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
                 return str(answer.read().decode())
 
-        eventually(lambda: re.search(r'tensorfusion_pod_compute_percent\{[^}]*pod="simulated"', metrics()))
+        eventually(lambda: re.search(r'tensor_fusion_pod_compute_percent\{[^}]*pod="simulated"', metrics()))
     finally:
         plane.kubectl("patch", "gpu", name, "--type", "merge", "-p", json.dumps({"spec": {"partitions": []}}))
         plane.kubectl("delete", "pod", "simulated", "--force")
