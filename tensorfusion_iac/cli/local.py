@@ -123,7 +123,7 @@ def tools(
     """Provide every program that is needed: found on this machine, else built once (minutes) and kept in a cache."""
     target = (bin_dir or folder / "bin").absolute()
     with failures():
-        paths = ensure(list(load().tools), complain)
+        paths = ensure(load().selected([]), complain)
         link(target, paths)
     places = {name: str(path) for name, path in paths.items()}
     text = f'{table(("TOOL", "PATH"), places.items())}\nuse them:  export PATH="{target}:$PATH"'

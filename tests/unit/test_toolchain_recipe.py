@@ -20,7 +20,7 @@ REPOSITORY = Path(tensorfusion_iac.__file__).parents[1]
 
 
 def test_every_tool_of_the_project_has_a_recipe() -> None:
-    assert list(load().tools) == [
+    assert load().selected([]) == [
         "pulumi",
         "pulumi-resource-kubernetes",
         "etcd",
@@ -30,6 +30,15 @@ def test_every_tool_of_the_project_has_a_recipe() -> None:
         "kubectl",
         "kwok",
     ]
+
+
+def test_what_only_a_real_node_needs_is_provided_where_it_is_asked_for() -> None:
+    node = load().selected(["node"])
+    assert {"kubelet", "kube-proxy", "containerd", "containerd-shim-runc-v2", "runc", "cni-bridge"} <= set(node)
+    assert not set(node) & set(load().selected([]))
+    assert load().selected(["kwok", "node"]) == ["kwok", *node]
+    with pytest.raises(ToolError, match="'nod' is unknown"):
+        load().selected(["nod"])
 
 
 @pytest.mark.parametrize("name", list(load().tools))
@@ -111,8 +120,8 @@ def test_what_only_messages_and_judgements_use_does_not_build_again(tmp_path: Pa
 
 
 def test_an_unknown_tool_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ToolError, match=r"tool 'kubelet' is unknown: accepted are pulumi, .*, kwok$"):
-        load().named("kubelet")
+    with pytest.raises(ToolError, match=r"tool 'kubeadm' is unknown: accepted are pulumi, .*, kwok, "):
+        load().named("kubeadm")
 
 
 def test_a_version_that_go_mod_does_not_have_is_refused(tmp_path: Path) -> None:

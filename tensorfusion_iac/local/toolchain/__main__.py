@@ -1,4 +1,7 @@
-"""`python -m tensorfusion_iac.local.toolchain [NAME...]`: provides the tools named, or all, and prints their paths."""
+"""`python -m tensorfusion_iac.local.toolchain [NAME...]`: provides tools and prints their paths.
+
+A name is a tool's or a group's (tools.toml); without any, all tools that belong to no group are provided.
+"""
 
 import sys
 
@@ -10,7 +13,7 @@ def main(arguments: list[str]) -> int:
     """Progress goes to standard error, `name<TAB>path` lines to standard output. 0, or 1 when one can't be had."""
     try:
         recipes = load()
-        paths = ensure(arguments or list(recipes.tools), recipes=recipes)
+        paths = ensure(recipes.selected(arguments), recipes=recipes)
     except ToolError as error:
         to_stderr(f"error: {error}")
         return 1

@@ -9,7 +9,7 @@ import platform
 import re
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,8 @@ class Recipe:
     accept_from: Numbers
     accept_below: Numbers
     family: str | None
+    group: str | None
+    """Tools of a group are only provided where they, or their group, are asked for."""
     cpu_minutes: float
     checksum: str
 
@@ -65,6 +67,13 @@ class Recipes:
             return self.tools[name]
         except KeyError:
             raise ToolError(f"tool {name!r} is unknown: accepted are {', '.join(self.tools)}") from None
+
+    def selected(self, names: Sequence[str]) -> list[str]:
+        """The tools that names of tools and of groups mean; without any, those that belong to no group. ToolError as above."""
+        if not names:
+            return [name for name, recipe in self.tools.items() if recipe.group is None]
+        members = {name: [tool for tool, recipe in self.tools.items() if recipe.group == name] for name in names}
+        return [tool for name in names for tool in members[name] or [self.named(name).name]]
 
     def family_of(self, recipe: Recipe) -> list[Recipe]:
         """The programs that must come from one place together with `recipe`: at least itself."""
@@ -112,6 +121,7 @@ def _recipe(name: str, row: Mapping[str, Any], module: Path) -> Recipe:
         accept_from=_parsed(row["accept"]["from"]),
         accept_below=_parsed(row["accept"]["below"]),
         family=row.get("family"),
+        group=row.get("group"),
         cpu_minutes=row["cpu-minutes"],
         checksum=_checksum(row, module),
     )
