@@ -1,15 +1,21 @@
-"""Our part of kube-scheduler's configuration: the profile `tensor-fusion-scheduler`, and the extender (ARCHITECTURE).
+"""kube-scheduler's configuration file: the profile `tensor-fusion-scheduler`, the extender, the lease (ARCHITECTURE).
 
-Values are in the words of KubeSchedulerConfiguration; `local` and the ControlPlane component write them into its file.
+Values are in the words of KubeSchedulerConfiguration; `local` writes it for the only scheduler of its control plane, the
+ControlPlane component for one beside the cluster's own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import yaml
 
 from tensorfusion_iac.api.names import RESOURCE, SCHEDULER_NAME
 
 EXTENDER_PORT = 9480
+TELEMETRY_PORT = 9481
+"""Of metrics and health alone, for those who cannot reach the pod's loopback interface."""
 DEFAULT_LEASE = "kube-system/kube-scheduler"
 """The lease that kube-scheduler keeps, NAMESPACE/NAME."""
 HTTP_TIMEOUT = "30s"
@@ -44,6 +50,26 @@ def extender(port: int = EXTENDER_PORT, host: str = "127.0.0.1") -> dict[str, An
     }
 
 
-def settings() -> dict[str, Any]:
-    """Settings of the whole scheduler: a refused pod is tried again soon, once room was freed."""
-    return {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 5}
+def configuration(
+    lease: str, profiles: Sequence[dict[str, Any]], *, kubeconfig: str = "", port: int = EXTENDER_PORT, host: str = "127.0.0.1"
+) -> str:
+    """The file as YAML. `lease` is NAMESPACE/NAME; without a kubeconfig, access is the pod's service account.
+
+    A refused pod is tried again soon, once room was freed.
+    """
+    namespace, _, name = lease.partition("/")
+    config: dict[str, Any] = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": kubeconfig, "qps": 500, "burst": 1000},
+        "leaderElection": {
+            "leaderElect": True, "resourceNamespace": namespace, "resourceName": name,
+            "leaseDuration": "15s", "renewDeadline": "10s", "retryPeriod": "2s",
+        },
+        "enableProfiling": False,
+        "podInitialBackoffSeconds": 1,
+        "podMaxBackoffSeconds": 5,
+        "profiles": list(profiles),
+        "extenders": [extender(port, host)],
+    }  # fmt: skip
+    return yaml.safe_dump(config, sort_keys=False)

@@ -43,7 +43,7 @@ def priority_classes() -> Iterator[Manifest]:
 
 
 def runtime_class(handler: str) -> Manifest:
-    """The container runtime that brings NVIDIA's devices and libraries into a container; `handler` is containerd's name for it."""
+    """The container runtime that brings NVIDIA's devices into a container; `handler` is containerd's name for it."""
     return {
         "apiVersion": "node.k8s.io/v1",
         "kind": "RuntimeClass",

@@ -7,6 +7,7 @@ code uses: no wildcard, names where the API allows to name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+
 from tensorfusion_iac.admission.configuration import CONFIGURATION, TLS_SECRET
 from tensorfusion_iac.api.names import (
     AGENT_ACCOUNT,
@@ -155,9 +156,7 @@ def _granted(
     yield _binding(name, namespace, kind, name, account, home)
 
 
-def _binding(
-    name: str, namespace: str | None, role_kind: str, role: str, account: str, home: str = SYSTEM_NAMESPACE
-) -> Manifest:
+def _binding(name: str, namespace: str | None, role_kind: str, role: str, account: str, home: str = SYSTEM_NAMESPACE) -> Manifest:
     metadata = {"name": name, "labels": LABELS} | ({"namespace": namespace} if namespace else {})
     return {
         "apiVersion": f"{_RBAC}/v1",

@@ -1,0 +1,43 @@
+"""Metrics and health on a port of their own: the extender's listens on the loopback interface, where neither Prometheus nor a
+kubelet's probes come. Whoever reaches this port can read, and neither place nor bind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+
+from aiohttp import web
+
+from tensorfusion_iac.scheduling.metrics import CONTENT_TYPE, Metrics
+
+
+@asynccontextmanager
+async def telemetry(synced: Callable[[], bool], metrics: Metrics, host: str, port: int) -> AsyncIterator[int]:
+    """Serve for the length of the block, which gets the port (a free one for 0). OSError if it is taken.
+
+    Ready is whoever has synced its caches, the lease or not: a replica that waits for the lease is fit to take it.
+    """
+
+    async def healthz(_: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def readyz(_: web.Request) -> web.Response:
+        if not synced():
+            return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, text="the caches are not complete yet\n")
+        return web.Response(text="ok\n")
+
+    async def show(_: web.Request) -> web.Response:
+        return web.Response(body=metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+
+    app = web.Application()
+    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", show)])
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=2.0)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port)
+        await site.start()
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
