@@ -9,7 +9,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 
 from tensorfusion_iac.api import metrics
@@ -32,6 +32,7 @@ from tensorfusion_iac.scheduling.preemption import PDBS, Preemption
 from tensorfusion_iac.scheduling.profile import DEFAULT_LEASE, EXTENDER_PORT
 from tensorfusion_iac.scheduling.resizes import Resizes
 from tensorfusion_iac.scheduling.state import ClusterState
+from tensorfusion_iac.scheduling.telemetry import telemetry
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +43,15 @@ FRESH_S = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where to listen, and whose lease to live by: the pod's name, or in `local` the host's."""
+    """Where to listen, and whose lease to live by: the pod's name, or in `local` the host's. `telemetry_port`: for metrics
+    and health alone, on every address; none unless given.
+    """
 
     identity_prefix: str
     host: str = "127.0.0.1"
     port: int = EXTENDER_PORT
     lease: str = DEFAULT_LEASE
+    telemetry_port: int | None = None
 
 
 class Scheduler:
@@ -85,10 +89,20 @@ class Scheduler:
             self.partitions.run(), self.mirror.run(), self.pending.run(), self.preemption.run(), self.resizes.run(),
             self.gangs.run(), self._tick(), self._wake_binds(),
         ]  # fmt: skip
-        async with serving(self.extender, self.settings.host, self.settings.port) as port, asyncio.TaskGroup() as tasks:
+        async with AsyncExitStack() as stack:
+            port = await stack.enter_async_context(serving(self.extender, self.settings.host, self.settings.port))
+            if self.settings.telemetry_port is not None:
+                told = telemetry(lambda: self.synced, self.metrics, "0.0.0.0", self.settings.telemetry_port)  # noqa: S104
+                await stack.enter_async_context(told)
+            tasks = await stack.enter_async_context(asyncio.TaskGroup())
             for loop in loops:
                 tasks.create_task(loop)
             ready(port)
+
+    @property
+    def synced(self) -> bool:
+        """Whether every cache holds the cluster as it was at some moment since the start."""
+        return all(informer.synced.is_set() for informer in self._informers)
 
     def _watch(self, client: Client) -> tuple[Informer, ...]:
         state = self.state
