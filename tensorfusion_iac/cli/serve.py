@@ -71,11 +71,14 @@ def scheduler(
         str, typer.Option(envvar="POD_NAME", help="What the lease's holder begins with; default: the machine's name.")
     ] = "",
     lease: Annotated[str, typer.Option(help="kube-scheduler's lease, NAMESPACE/NAME.")] = DEFAULT_LEASE,
+    telemetry_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port of metrics and health alone, on every address; default: none.")
+    ] = None,
 ) -> None:
     """Serve kube-scheduler's extender: GPUs are placed here."""
     from tensorfusion_iac.scheduling.program import Settings, run
 
-    settings = Settings(identity_prefix or platform.node(), address, port, lease)
+    settings = Settings(identity_prefix or platform.node(), address, port, lease, telemetry_port)
     _serve(kubeconfig, lambda client: run(client, settings, _ready))
 
 
