@@ -1,1 +1,1 @@
-"""The policy pack."""
+"""The policy pack: what a platform team allows its application teams, judged at `pulumi preview --policy-pack`."""
