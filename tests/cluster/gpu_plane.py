@@ -49,13 +49,14 @@ class Extender:
 
     kubeconfig: Path
     port: int
+    options: tuple[str, ...] = ()
     process: subprocess.Popen[str] | None = None
     log: list[str] = field(default_factory=list)
 
     def start(self) -> None:
         self.process = subprocess.Popen(
             [Path(sys.executable).with_name("tensorfusion"), "serve", "scheduler", "--port", str(self.port),
-             "--kubeconfig", str(self.kubeconfig)],
+             "--kubeconfig", str(self.kubeconfig), *self.options],
             stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         threading.Thread(target=self._read, args=(self.process,), daemon=True).start()
