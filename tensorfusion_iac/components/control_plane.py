@@ -1,92 +1,116 @@
-"""`ControlPlane`: what makes the annotations true in a cluster, as far as it exists (API.md; SPEC §9).
+"""`ControlPlane`: what makes the annotations true in a cluster (API.md; SPEC §9; Part 6).
 
-With `runtime="local"` the programs run beside the API server, as processes of the embedded control plane; what the API server
-needs to know of them is declared here: CRDs, namespaces, accounts and their rights, priority classes, admission policies, and
-last of all the webhook's configurations, which are awaited until the webhook has put its authority into them.
+With `runtime="cluster"` everything runs as pods; with `"local"` the programs are processes of the embedded control plane, and
+only what the API server needs to know of them is declared; with `"external"` another operator runs the show, and nothing is.
+Last of all come the webhook's configurations, which count as made once the API server trusts what they lead to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, Required, TypedDict, Unpack
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Unpack
 
 import pulumi
 
-from tensorfusion_iac.admission.configuration import Address, webhook_configurations
+from tensorfusion_iac.admission.agent_policy import agent_policy_objects
+from tensorfusion_iac.admission.configuration import Address, Service, webhook_configurations
 from tensorfusion_iac.admission.policies import policy_objects
-from tensorfusion_iac.api.problem import Problem, quote
+from tensorfusion_iac.api.problem import Problem
 from tensorfusion_iac.components import platform
-from tensorfusion_iac.components.component import Checks, Component
+from tensorfusion_iac.components.component import Component, of_metadata
+from tensorfusion_iac.components.control_plane_arguments import ControlPlaneArguments, checked, settings_of
 from tensorfusion_iac.components.crds import CustomResourceDefinitions
 from tensorfusion_iac.components.manifest_resource import resource
 
 _TRUSTED = "jsonpath={.webhooks[0].clientConfig.caBundle}"
+_PATIENCE_S = 300.0
 
-
-class ControlPlaneArguments(TypedDict, total=False):
-    """Arguments of ControlPlane. `crds=False` where the CRDs are managed elsewhere."""
-
-    runtime: Required[Literal["local"]]
-    webhook_url: Required[str]
-    crds: bool
+Needed = Sequence[pulumi.Resource]
 
 
 class ControlPlane(Component):
-    """The platform. `depends_on=[platform]` waits for all of it."""
+    """The platform. `depends_on=[platform]` waits for all of it. `namespaces`: of the programs, "system", and "agents"."""
+
+    namespaces: Mapping[str, pulumi.Output[str]]
 
     def __init__(
         self, resource_name: str, *, opts: pulumi.ResourceOptions | None = None, **arguments: Unpack[ControlPlaneArguments]
     ) -> None:
-        required = {
-            "runtime": '"local": the programs of the embedded control plane',
-            "webhook_url": "the https URL at which the API server reaches the webhook",
-        }
-        checks = Checks(arguments, ControlPlaneArguments.__annotations__, required)
-        checks.flag("crds", deferrable=False)
+        checks = checked(arguments)
         given = checks.arguments
-        checks.problems += _wrong(given)
         super().__init__(resource_name, {} if checks.problems else given, opts)
+        self.namespaces = {}
         if checks.problems:
             self._refuse(checks.problems)
             return
+        self._prefix, self._timeout_s = resource_name, given.get("timeout_s", _PATIENCE_S)
         crds: list[pulumi.Resource] = []
-        if given.get("crds", True):
+        if given.get("crds", given["runtime"] != "external"):
             crds = [CustomResourceDefinitions(f"{resource_name}-crds", opts=pulumi.ResourceOptions(parent=self))]
-        base = self._declare(resource_name, [*platform.namespaces(), *platform.priority_classes()], [])
-        rights = [
-            *platform.service_accounts(), *platform.webhook_rights(), *platform.scheduler_rights(),
-            *platform.controller_rights(),
-        ]  # fmt: skip
-        accounts = self._declare(resource_name, rights, base)
-        policies = self._declare(resource_name, policy_objects(), [*base, *crds])
-        configurations = [awaited(item) for item in webhook_configurations(Address(given["webhook_url"]))]
-        self._declare(resource_name, configurations, [*accounts, *policies, *crds])
+        if given["runtime"] == "local":
+            base = self._base(platform.namespaces())
+            accounts = self._declare(_rights(platform.scheduler_rights()), base)
+            policies = self._policies([*base, *crds])
+            self._configure(webhook_configurations(Address(given["webhook_url"])), [*accounts, *policies, *crds])
+        elif given["runtime"] == "cluster":
+            self._in_cluster(settings_of(given), crds)
         self.register_outputs({})
 
-    def _declare(
-        self, prefix: str, manifests: Iterable[Mapping[str, Any]], depends_on: list[pulumi.Resource]
-    ) -> list[pulumi.Resource]:
-        options = pulumi.ResourceOptions(parent=self, depends_on=depends_on)
-        return [resource(_name(prefix, manifest), manifest, options) for manifest in manifests]
+    def _in_cluster(self, settings: platform.Settings, crds: Needed) -> None:
+        if settings.image == platform.IMAGE:
+            message = "{accepted} has to be on the nodes already; build it from the Dockerfile, push it, and name it here"
+            self._warn([Problem("image", "not given", settings.image, message)])
+        level = "privileged" if settings.webhook_host_network else "restricted"
+        base = self._base(platform.namespaces(level))
+        scheduler = [*platform.scheduler_rights(platform.LEASE), *platform.kube_scheduler_rights(platform.LEASE)]
+        accounts = self._declare([*_rights(scheduler), *platform.user_roles()], base)
+        policies = self._policies([*base, *crds])
+        fences = self._declare(platform.network_policies(settings), base)
+        by_cert_manager = settings.certificates == "cert-manager"
+        certificate = self._declare(platform.certificate() if by_cert_manager else (), base)
+        ready = [*base, *accounts, *crds, *fences, *certificate]
+        programs = [*platform.controller(settings), *platform.webhook(settings), *platform.scheduler(settings)]
+        running = self._declare(map(self._patient, programs), ready)
+        if settings.monitoring is not None:
+            self._declare(platform.service_monitors(settings), base)
+        if settings.agents is not None:
+            # The policies hold each agent to its node, so that they are there before the first.
+            rights = self._declare(platform.agent_rights(), base)
+            self._declare(platform.agents(settings, settings.agents), [*ready, *rights, *policies])
+        configurations: Iterable[Mapping[str, Any]] = webhook_configurations(Service())
+        if by_cert_manager:
+            configurations = map(platform.injected, configurations)
+        self._configure(configurations, [*running, *policies])
+
+    def _base(self, namespaces: Iterable[Mapping[str, Any]]) -> list[pulumi.CustomResource]:
+        made = self._declare([*namespaces, *platform.priority_classes()], [])
+        self.namespaces = {"system": of_metadata(made[0], "name"), "agents": of_metadata(made[1], "name")}
+        return made
+
+    def _policies(self, depends_on: Needed) -> list[pulumi.CustomResource]:
+        return self._declare([*policy_objects(), *agent_policy_objects()], depends_on)
+
+    def _configure(self, configurations: Iterable[Mapping[str, Any]], depends_on: Needed) -> None:
+        self._declare([self._patient(item, _TRUSTED) for item in configurations], depends_on)
+
+    def _patient(self, manifest: Mapping[str, Any], wait_for: str = "") -> Mapping[str, Any]:
+        """A manifest that is waited for so long; without `wait_for`, until it is what Pulumi takes for ready."""
+        metadata = manifest["metadata"]
+        annotations = {**metadata.get("annotations", {}), "pulumi.com/timeoutSeconds": f"{self._timeout_s:.0f}"}
+        if wait_for:
+            annotations["pulumi.com/waitFor"] = wait_for
+        return {**manifest, "metadata": {**metadata, "annotations": annotations}}
+
+    def _declare(self, manifests: Iterable[Mapping[str, Any]], depends_on: Needed) -> list[pulumi.CustomResource]:
+        options = pulumi.ResourceOptions(parent=self, depends_on=list(depends_on))
+        return [resource(_name(self._prefix, manifest), manifest, options) for manifest in manifests]
 
 
-def awaited(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """A webhook configuration that counts as made once the webhook has put its authority into it."""
-    metadata = configuration["metadata"]
-    annotations = {"pulumi.com/waitFor": _TRUSTED, "pulumi.com/timeoutSeconds": "120"}
-    return {**configuration, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **annotations}}}
+def _rights(scheduler: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Accounts, and what the programs may; the scheduler's rights depend on where its lease is."""
+    return [*platform.service_accounts(), *platform.webhook_rights(), *scheduler, *platform.controller_rights()]
 
 
 def _name(prefix: str, manifest: Mapping[str, Any]) -> str:
     metadata = manifest["metadata"]
     return "-".join(part for part in (prefix, manifest["kind"], metadata.get("namespace", ""), metadata["name"]) if part)
-
-
-def _wrong(given: Mapping[str, Any]) -> list[Problem]:
-    problems = []
-    if given.get("runtime", "local") != "local":
-        problems.append(Problem("runtime", quote(given["runtime"]), '"local"', "{found} is not {accepted}, the only one so far"))
-    url = given.get("webhook_url", "https://")
-    if not isinstance(url, str) or not url.startswith("https://"):
-        problems.append(Problem("webhook_url", quote(url), "an https URL"))
-    return problems

@@ -9,9 +9,16 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 _KINDS: Mapping[str, Callable[..., pulumi.CustomResource]] = {
+    "ConfigMap": k8s.core.v1.ConfigMap,
     "Namespace": k8s.core.v1.Namespace,
+    "Service": k8s.core.v1.Service,
     "ServiceAccount": k8s.core.v1.ServiceAccount,
+    "DaemonSet": k8s.apps.v1.DaemonSet,
+    "Deployment": k8s.apps.v1.Deployment,
+    "NetworkPolicy": k8s.networking.v1.NetworkPolicy,
+    "PodDisruptionBudget": k8s.policy.v1.PodDisruptionBudget,
     "PriorityClass": k8s.scheduling.v1.PriorityClass,
+    "RuntimeClass": k8s.node.v1.RuntimeClass,
     "Role": k8s.rbac.v1.Role,
     "RoleBinding": k8s.rbac.v1.RoleBinding,
     "ClusterRole": k8s.rbac.v1.ClusterRole,
@@ -28,9 +35,16 @@ _ARGUMENTS = {
 
 
 def resource(name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> pulumi.CustomResource:
-    """The Pulumi resource of `manifest`, of one of the kinds above. Named objects are deleted before they are replaced."""
+    """The Pulumi resource of `manifest`: of one of the kinds above, or a custom resource of somebody's CRD. Named objects are
+    deleted before they are replaced.
+    """
+    options = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(delete_before_replace=True))
+    typed = _KINDS.get(manifest["kind"])
+    if typed is None:
+        return k8s.apiextensions.CustomResource(
+            name, manifest["apiVersion"], manifest["kind"], manifest["metadata"], manifest["spec"], opts=options
+        )
     arguments = {
         _ARGUMENTS.get(member, member): value for member, value in manifest.items() if member not in ("apiVersion", "kind")
     }
-    options = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(delete_before_replace=True))
-    return _KINDS[manifest["kind"]](name, opts=options, **arguments)
+    return typed(name, opts=options, **arguments)

@@ -46,8 +46,10 @@ def test_definitions_that_are_managed_elsewhere_are_left_out(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ({"webhook_url": URL}, 'runtime: not given; give "local"'),
-        ({"runtime": "cluster", "webhook_url": URL}, 'runtime: "cluster" is not "local", the only one so far'),
+        ({}, "kubernetes_version: not given; give the cluster's Kubernetes version"),
+        ({"runtime": "clusters"}, 'runtime: "clusters" is not one of cluster, local, external'),
+        ({"kubernetes_version": "1.34", "webhook_url": URL}, 'webhook_url: it is only for runtime="local"; leave it out'),
+        ({"runtime": "local", "webhook_url": URL, "replicas": 2}, 'replicas: it is only for runtime="cluster"'),
         ({"runtime": "local"}, "webhook_url: not given; give the https URL"),
         ({"runtime": "local", "webhook_url": "http://127.0.0.1"}, 'webhook_url: "http://127.0.0.1" is not an https URL'),
         ({"runtime": "local", "webhook_url": URL, "crd": False}, "crd"),

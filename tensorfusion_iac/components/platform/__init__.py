@@ -14,11 +14,11 @@ from tensorfusion_iac.components.platform.rights import (
     service_accounts,
     webhook_rights,
 )
-from tensorfusion_iac.components.platform.settings import Agents, Settings
+from tensorfusion_iac.components.platform.settings import IMAGE, Agents, Settings
 from tensorfusion_iac.components.platform.user_roles import user_roles
 
 __all__ = [
-    "LEASE", "Agents", "Settings", "agent_rights", "agents", "certificate", "controller", "controller_rights", "injected",
-    "kube_scheduler_rights", "namespaces", "network_policies", "priority_classes", "runtime_class", "scheduler",
+    "IMAGE", "LEASE", "Agents", "Settings", "agent_rights", "agents", "certificate", "controller", "controller_rights",
+    "injected", "kube_scheduler_rights", "namespaces", "network_policies", "priority_classes", "runtime_class", "scheduler",
     "scheduler_rights", "service_accounts", "service_monitors", "user_roles", "webhook", "webhook_rights",
 ]  # fmt: skip
