@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 import yaml
+from audited_apiserver import AuditedServer, audited
 from running_plane import ControlPlane, tool
 from running_webhook import apply, pod, tried, warnings_of, without_webhook
 
 from tensorfusion_iac.admission.policies import CONTROLLER_USER, SCHEDULER_USER
 from tensorfusion_iac.api import ENABLED_LABEL, key
+from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.errors import ApiError
 
 pytestmark = pytest.mark.cluster
@@ -108,16 +110,21 @@ def kubectl_as(plane: ControlPlane, user: str, *arguments: str, stdin: str | Non
     return "" if run.returncode == 0 else run.stderr
 
 
-def patch(plane: ControlPlane, user: str, annotations: dict[str, str | None], subresource: str = "") -> str:
-    body = json.dumps({"metadata": {"annotations": {key(name): text for name, text in annotations.items()}}})
+def patch(
+    plane: ControlPlane, user: str, change: dict[str, str | None], subresource: str = "", members: str = "annotations"
+) -> str:
+    """Try to change annotations (or labels) of the pod `held`; what is said against it, empty if nothing."""
+    body = json.dumps({"metadata": {members: {key(name): text for name, text in change.items()}}})
     where = ["--subresource", subresource] if subresource else []
-    return kubectl_as(plane, user, "patch", "pod", "held", "-n", SPACE, "--type=merge", "-p", body, *where)
+    arguments = ["patch", "pod", "held", "-n", SPACE, "--type=merge", "-p", body, "--dry-run=server", *where]
+    return kubectl_as(plane, user, *arguments)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def held(plane: ControlPlane) -> Iterator[None]:
     """A pod with a GPU, as the scheduler left it."""
     item = pod({"resolved": RESOLVED, "visible-devices.main": "GPU-1", "qos": "low"}, name="held", namespace=SPACE, **OURS)
+    item["metadata"]["labels"] |= {key("component"): "worker", key("gpupool"): "default"}
     apply(plane, item)
     yield
     plane.kubectl("delete", "pod", "held", "-n", SPACE, "--grace-period=0", "--force")
@@ -127,8 +134,14 @@ def held(plane: ControlPlane) -> Iterator[None]:
 @pytest.mark.parametrize("subresource", ["", "status"])
 @pytest.mark.parametrize(
     "change",
-    [{"visible-devices.main": "GPU-2"}, {"visible-devices.main": None}, {"gpu-ids": "GPU-2"}, {"effective": "{}"}],
-    ids=["other card", "removed", "added", "amounts"],
+    [
+        {"visible-devices.main": "GPU-2"},
+        {"visible-devices.main": None},
+        {"gpu-ids": "GPU-2"},
+        {"effective": "{}"},
+        {"container-gpus": ""},
+    ],
+    ids=["other card", "removed", "added", "amounts", "added empty"],
 )
 def test_nobody_else_changes_system_annotations(plane: ControlPlane, change: dict[str, str | None], subresource: str) -> None:
     assert "only TensorFusion's scheduler and controller change" in patch(plane, "jane", change, subresource)
@@ -140,27 +153,70 @@ def test_nobody_else_changes_system_annotations(plane: ControlPlane, change: dic
 def test_everyone_may_change_what_is_theirs(plane: ControlPlane) -> None:
     assert patch(plane, "jane", {"qos": "high", "eviction-protection": "30m"}) == ""
     assert patch(plane, "jane", {"qos": None}) == ""
-    assert kubectl_as(plane, "jane", "label", "pod", "held", "-n", SPACE, "a=b") == ""
-
-
-def bind(plane: ControlPlane, user: str, annotations: dict[str, str]) -> str:
-    binding = {
-        "apiVersion": "v1", "kind": "Binding", "metadata": {"name": "held", "namespace": SPACE, "annotations": annotations},
-        "target": {"apiVersion": "v1", "kind": "Node", "name": "nowhere"},
-    }  # fmt: skip
-    path = f"/api/v1/namespaces/{SPACE}/pods/held/binding?dryRun=All"
-    return kubectl_as(plane, user, "create", "--raw", path, "-f", "-", stdin=json.dumps(binding))
+    assert kubectl_as(plane, "jane", "label", "pod", "held", "-n", SPACE, "a=b", "--dry-run=server") == ""
+    assert patch(plane, "jane", {"note": "a"}, members="labels") == ""
 
 
 @pytest.mark.usefixtures("held")
-def test_only_our_scheduler_binds_with_our_annotations(plane: ControlPlane) -> None:
-    carrying = {key("gpu-ids"): "GPU-9"}
-    refused = "only TensorFusion's scheduler binds pods"
+@pytest.mark.parametrize("subresource", ["", "status"])
+@pytest.mark.parametrize(
+    "change",
+    [{"enabled": None}, {"enabled": "false"}, {"component": "client"}, {"gpupool": None}, {"workload": "x"}, {"workload": ""}],
+    ids=["off", "false", "other component", "no pool", "workload added", "empty workload added"],
+)
+def test_nobody_else_changes_our_labels(plane: ControlPlane, change: dict[str, str | None], subresource: str) -> None:
+    assert "hold for its life" in patch(plane, "jane", change, subresource, "labels")
+    for user in (SCHEDULER_USER, CONTROLLER_USER):
+        assert patch(plane, user, change, subresource, "labels") == ""
+
+
+BINDING_PATHS = (f"/api/v1/namespaces/{SPACE}/pods/held/binding", f"/api/v1/namespaces/{SPACE}/bindings")
+
+
+def bind(plane: ControlPlane, user: str, path: str, **metadata: dict[str, str]) -> str:
+    binding = {
+        "apiVersion": "v1", "kind": "Binding", "metadata": {"name": "held", "namespace": SPACE, **metadata},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "nowhere"},
+    }  # fmt: skip
+    return kubectl_as(plane, user, "create", "--raw", f"{path}?dryRun=All", "-f", "-", stdin=json.dumps(binding))
+
+
+@pytest.mark.usefixtures("held")
+@pytest.mark.parametrize("path", BINDING_PATHS, ids=["pods/binding", "bindings"])
+@pytest.mark.parametrize("members", ["annotations", "labels"])
+def test_only_our_scheduler_binds_with_our_annotations_and_labels(plane: ControlPlane, path: str, members: str) -> None:
+    """By either resource the API server writes them to the pod."""
+    carrying = {members: {key("gpu-ids"): "GPU-9"}}
+    refused = f"only TensorFusion's scheduler binds pods with TensorFusion's {members}"
     for user in ("jane", CONTROLLER_USER):
-        assert refused in bind(plane, user, carrying)
+        assert refused in bind(plane, user, path, **carrying)
     # The scheduler of the control plane may have been faster: then these end in a conflict, past the policies.
-    assert refused not in bind(plane, "jane", {"other": "x"})
-    assert refused not in bind(plane, SCHEDULER_USER, carrying)
+    assert refused not in bind(plane, "jane", path, **{members: {"other": "x"}})
+    assert refused not in bind(plane, SCHEDULER_USER, path, **carrying)
+
+
+def asking(side: str, group: str, item: dict[str, Any]) -> dict[str, Any]:
+    """The pod with one of its containers asking for our resource."""
+    containers = item["spec"].setdefault(group, [{"name": "first", "image": "app:1"}])
+    containers[0]["resources"] = {"limits": {key("vgpu"): "1"}} | ({side: {key("vgpu"): "1"}} if side else {})
+    return item
+
+
+@pytest.mark.parametrize("group", ["containers", "initContainers"])
+@pytest.mark.parametrize(
+    ("annotations", "enabled"),
+    [({}, False), ({"grey": "off"}, True), ({"resolved": json.dumps({"mode": "remote"}, separators=(",", ":"))}, True)],
+    ids=["not enabled", "off in its grey release", "remote"],
+)
+def test_nobody_else_hands_out_our_resource(plane: ControlPlane, group: str, annotations: dict[str, str], enabled: bool) -> None:
+    """Under another scheduler the pod would wait for ever."""
+    make = pod if enabled else other
+    said = verdict(plane, asking("requests", group, make(annotations, namespace=SPACE)))
+    assert "would wait for it for ever; remove the resource, and say how much GPU it needs by annotations" in said
+
+
+def test_a_pod_that_was_mutated_asks_for_our_resource(plane: ControlPlane) -> None:
+    assert verdict(plane, asking("limits", "containers", pod({"resolved": RESOLVED}, namespace=SPACE, **OURS))) == ""
 
 
 def with_devices(namespace: str, entry: dict[str, Any], group: str = "containers") -> dict[str, Any]:
@@ -196,6 +252,34 @@ def test_what_we_set_ourselves_is_no_device_by_hand(plane: ControlPlane, source:
     assert ("is set by hand" not in found) is taken
 
 
+@pytest.fixture(scope="module")
+def audited_server(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuditedServer]:
+    with audited(plane, tmp_path_factory.mktemp("audited")) as server:
+        yield server
+
+
+@pytest.mark.parametrize("namespace", [SPACE, QUOTED])
+@pytest.mark.parametrize(("value", "by_hand"), [("all", True), ("void", False)])
+def test_devices_by_hand_are_in_the_audit_log_everywhere(
+    plane: ControlPlane, audited_server: AuditedServer, namespace: str, value: str, by_hand: bool
+) -> None:
+    item = with_devices(namespace, {"name": "NVIDIA_VISIBLE_DEVICES", "value": value})
+
+    async def create() -> dict[str, Any] | ApiError:
+        async with await Client.from_kubeconfig(audited_server.kubeconfig) as client:
+            return await tried(client, item)
+
+    before = len(audited_server.entries())
+    refused = isinstance(asyncio.run(create()), ApiError)
+    assert refused is (by_hand and namespace == QUOTED)
+    (entry,) = [one for one in audited_server.entries()[before:] if one["verb"] == "create"]
+    assert (entry["objectRef"]["namespace"], entry["responseStatus"]["code"]) == (namespace, 422 if refused else 201)
+    failures = json.loads(entry.get("annotations", {}).get("validation.policy.admission.k8s.io/validation_failure", "[]"))
+    told = [(one["policy"], one["validationActions"]) for one in failures]
+    assert told == ([("tensor-fusion-devices-audit", ["Audit"])] if by_hand else [])
+    assert all("is set by hand and shows the container GPUs that others may hold" in one["message"] for one in failures)
+
+
 def test_an_ephemeral_container_gets_no_devices_either(plane: ControlPlane) -> None:
     apply(plane, other(namespace=QUOTED) | {"metadata": {"name": "debugged", "namespace": QUOTED}})
     entry = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
@@ -222,17 +306,29 @@ def test_words_that_turn_nothing_on_are_warned_of(plane: ControlPlane) -> None:
     wrong_place["metadata"]["annotations"] = annotated
     cron = workload(odd, annotated)["spec"]["template"]
     cron["spec"]["restartPolicy"] = "Never"
-    cron_job = {
-        "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "a", "namespace": SPACE},
-        "spec": {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {"template": cron}}},
-    }  # fmt: skip
     value, place = 'with "true" only', "is a label, not an annotation"
     for item, said in (
         (wrong_label, (value,)), (wrong_place, (place,)), (workload(odd, {}), (value,)), (workload({}, annotated), (place,)),
-        (cron_job, (value, place)), (workload({ENABLED_LABEL: "false"}, {}), ()),
+        (cron_job(cron), (value, place)), (workload({ENABLED_LABEL: "false"}, {}), ()),
     ):  # fmt: skip
         heard = warnings_of(plane, yaml.safe_dump(item))
         assert [text in heard for text in (value, place)] == [text in said for text in (value, place)], item["kind"]
+
+
+def cron_job(template: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "a", "namespace": SPACE},
+        "spec": {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {"template": template}}},
+    }  # fmt: skip
+
+
+def test_a_template_whose_pods_will_be_refused_for_our_resource_is_warned_of(plane: ControlPlane) -> None:
+    bare = asking("", "containers", other(restartPolicy="Never"))["spec"]
+    off, on = workload({}, {}), workload({ENABLED_LABEL: "true"}, {})
+    for item in (off, on):
+        asking("", "containers", item["spec"]["template"])
+    for item, warned in ((off, True), (cron_job({"spec": bare}), True), (on, False), (workload({}, {}), False)):
+        assert ("the pods will be refused" in warnings_of(plane, yaml.safe_dump(item))) is warned, item
 
 
 def test_the_policies_have_no_type_errors(plane: ControlPlane) -> None:
