@@ -1,10 +1,16 @@
-/* The state of the simulated cards: one mapped file, written by tests (state.py has the same layout), by the fake library, by
+/* The state of the simulated cards: one mapped file, written by tests (cards.py has the same layout), by the fake library, by
  * the card that drains queues, and by virtual jobs. Each field has one writer, so there are no locks for a frozen process to hold.
+ *
+ * A job holds a record lock on the first byte of its slot, and a working card one on the first byte of the file. They keep nobody
+ * out: the kernel says who holds a lock in the asker's own PID namespace, so the card learns the number by which its node knows a
+ * job in a container, and that a job has ended, as a driver would.
  */
 #ifndef TENSORFUSION_FAKE_STATE_H
 #define TENSORFUSION_FAKE_STATE_H
 
+#include <fcntl.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define FAKE_MAGIC 0x54464e56u
 #define FAKE_CARDS 16
@@ -21,8 +27,8 @@
 enum { KIND_FREE = 0, KIND_COMPUTE = 1, KIND_GRAPHICS = 2, KIND_MPS = 3 };
 
 struct fake_process {
-    uint32_t pid; /* claimed by compare-and-swap from 0 */
-    uint32_t kind;
+    uint32_t pid;  /* claimed by compare-and-swap from 0, with the job's own number; the card puts the node's there */
+    uint32_t kind; /* a working card sets a job's, once it knows its number; nobody sees it before */
     uint64_t used_bytes;
     uint32_t gpu_instance; /* 0xFFFFFFFF: none */
     uint32_t compute_instance;
@@ -125,5 +131,17 @@ struct fake_state {
     uint64_t calls; /* by the library: how many calls it has answered */
     struct fake_card cards[FAKE_CARDS];
 };
+
+/* Lock one byte of a file for as long as this process lives. */
+static inline int hold(int file, off_t at) {
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
+    return fcntl(file, F_SETLKW, &lock); /* its last holder may be about to end */
+}
+
+/* The process that holds the lock on a byte, by its number in our PID namespace; 0: nobody does. */
+static inline pid_t holder(int file, off_t at) {
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
+    return fcntl(file, F_GETLK, &lock) || lock.l_type == F_UNLCK ? 0 : lock.l_pid;
+}
 
 #endif

@@ -4,7 +4,6 @@
  * frozen or not, as on a real card. Ends when its parent does, or by SIGTERM.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -53,6 +52,20 @@ static uint64_t drain(struct fake_card *card, uint64_t span) {
     return given;
 }
 
+/* Jobs that came or went: new ones get the number by which this node knows them, and are seen from then on. */
+static void look_for_jobs(struct fake_state *state, int file, uint32_t only_new) {
+    for (uint32_t card = 0; card < state->card_count; card++) {
+        for (int i = 0; i < FAKE_PROCESSES; i++) {
+            struct fake_process *job = &state->cards[card].processes[i];
+            if (!__atomic_load_n(&job->is_job, __ATOMIC_ACQUIRE) || (only_new && job->kind != KIND_FREE)) continue;
+            pid_t pid = holder(file, (char *)job - (char *)state);
+            if (!pid) { memset(job, 0, sizeof *job); continue; }
+            job->pid = (uint32_t)pid;
+            if (job->kind == KIND_FREE) __atomic_store_n(&job->kind, KIND_COMPUTE, __ATOMIC_RELEASE);
+        }
+    }
+}
+
 static void take_samples(struct fake_card *card, uint64_t window, uint64_t busy) {
     uint64_t time_us = now_ns(CLOCK_REALTIME) / 1000;
     card->gpu_percent = (uint32_t)((busy * 100 + window / 2) / window);
@@ -66,7 +79,6 @@ static void take_samples(struct fake_card *card, uint64_t window, uint64_t busy)
                 (struct fake_sample){time_us, job->pid, (uint32_t)(percent > 100 ? 100 : percent), 0, 0};
             __atomic_store_n(&card->sample_count, card->sample_count + 1, __ATOMIC_RELEASE);
         }
-        if (kill((pid_t)job->pid, 0) && errno == ESRCH) memset(job, 0, sizeof *job);
     }
 }
 
@@ -76,15 +88,18 @@ int main(int argc, char **argv) {
     int file = open(argv[1], O_RDWR);
     struct fake_state *state = file < 0 ? MAP_FAILED : mmap(NULL, sizeof *state, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (state == MAP_FAILED || state->magic != FAKE_MAGIC) { fprintf(stderr, "card: %s is no state\n", argv[1]); return 1; }
+    hold(file, 0);
     uint64_t last = now_ns(CLOCK_MONOTONIC), window_began = last, busy[FAKE_CARDS] = {0};
     for (;;) {
         struct timespec tick = {0, 1000000};
         nanosleep(&tick, NULL);
         uint64_t now = now_ns(CLOCK_MONOTONIC), span = now - last;
         last = now;
+        look_for_jobs(state, file, 1);
         for (uint32_t i = 0; i < state->card_count; i++) busy[i] += drain(&state->cards[i], span);
         if (now - window_began < WINDOW_NS) continue;
         for (uint32_t i = 0; i < state->card_count; i++) take_samples(&state->cards[i], now - window_began, busy[i]), busy[i] = 0;
+        look_for_jobs(state, file, 0);
         window_began = now;
     }
 }

@@ -1,4 +1,4 @@
-/* A libnvidia-ml.so.1 of our own: the calls that the agent makes, answered from a mapped file (FAKE_NVML_STATE).
+/* A libnvidia-ml.so.1 of our own: the calls that the agent makes, answered from a mapped file (FAKE_NVML_STATE names it).
  *
  * The prototypes are written from NVIDIA's public API documentation and checked against pynvml's structures by
  * test_fake_nvml.py. It proves the agent's logic, not the driver. Built with -DWITHOUT_MEMORY_LIMITS it lacks the symbols that
@@ -94,10 +94,11 @@ static struct gpu_instance compute_instances[FAKE_CARDS][FAKE_INSTANCES];
 static ret map_state(void) {
     static char mapped_path[4096];
     const char *path = getenv("FAKE_NVML_STATE");
-    if (state && (inits || (path && !strcmp(path, mapped_path)))) return SUCCESS;
+    if (!path) path = "/run/virtual-gpus/state"; /* where the runtime of a real node puts it */
+    if (state && (inits || !strcmp(path, mapped_path))) return SUCCESS;
     if (state) munmap(state, sizeof *state);
     state = NULL;
-    int file = path ? open(path, O_RDWR) : -1;
+    int file = open(path, O_RDWR);
     if (file < 0) return DRIVER_NOT_LOADED;
     struct stat found;
     if (fstat(file, &found) || (size_t)found.st_size < sizeof *state) { close(file); return DRIVER_NOT_LOADED; }
