@@ -70,7 +70,7 @@ def _of_pods(now: Snapshot) -> Iterator[GaugeMetricFamily]:
         pod = now.pods.get(use.pod_uid)
         if pod is None:
             continue
-        labels, place = (pod.namespace, pod.name, use.container, use.card), (use.pod_uid, use.card)
+        labels, place = (pod.namespace, pod.workload, pod.name, use.container, use.card), (use.pod_uid, use.card)
         compute.add_metric(labels, use.compute * 100)
         vram.add_metric(labels, use.vram_bytes)
         if use.card in by_uuid:

@@ -50,7 +50,7 @@ class Metric:
 _WEBHOOK, _SCHEDULER, _CONTROLLER, _AGENT = Program
 _COUNTER, _GAUGE, _HISTOGRAM = Type
 _CARD = ("gpu", "index", "model", "node")
-_POD = ("namespace", "pod", "container", "gpu")
+_POD = ("namespace", "workload", "pod", "container", "gpu")
 
 ADMISSION_DECISIONS = Metric(
     _WEBHOOK, "tensor_fusion_admission_decisions_total", _COUNTER,

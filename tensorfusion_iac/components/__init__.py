@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tensorfusion_iac.components.errors import SpecError
     from tensorfusion_iac.components.gpupool import GPUPool
     from tensorfusion_iac.components.job import AnnotatedJob
+    from tensorfusion_iac.components.observability import Observability
     from tensorfusion_iac.components.statefulset import AnnotatedStatefulSet
     from tensorfusion_iac.components.template import annotated_template
     from tensorfusion_iac.components.transformations import annotate
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "VGPU", "AnnotatedCronJob", "AnnotatedDeployment", "AnnotatedJob", "AnnotatedStatefulSet", "ControlPlane",
-    "CustomResourceDefinitions", "GPUPool", "SpecError", "TensorFusionWorkload", "WorkloadProfile", "annotate",
+    "CustomResourceDefinitions", "GPUPool", "Observability", "SpecError", "TensorFusionWorkload", "WorkloadProfile", "annotate",
     "annotated_template",
 ]  # fmt: skip
 
@@ -40,6 +41,7 @@ _MODULES = {
     "ControlPlane": "control_plane",
     "CustomResourceDefinitions": "crds",
     "GPUPool": "gpupool",
+    "Observability": "observability",
     "SpecError": "errors",
     "TensorFusionWorkload": "workload",
     "WorkloadProfile": "workload_profile",

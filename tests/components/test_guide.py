@@ -11,6 +11,7 @@ from tensorfusion_iac.components.cronjob import CronJobArguments
 from tensorfusion_iac.components.deployment import DeploymentArguments
 from tensorfusion_iac.components.gpupool import GPUPoolArguments
 from tensorfusion_iac.components.job import JobArguments
+from tensorfusion_iac.components.observability import ObservabilityArguments
 from tensorfusion_iac.components.statefulset import StatefulSetArguments
 from tensorfusion_iac.components.workload_spec import WorkloadSpecArguments
 
@@ -33,6 +34,7 @@ def section(heading: str) -> str:
         ("Workloads", CronJobArguments),
         ("`GPUPool`", GPUPoolArguments),
         ("`WorkloadProfile`", WorkloadSpecArguments),
+        ("`Observability`", ObservabilityArguments),
     ],
 )
 def test_every_argument_is_in_the_guide(heading: str, arguments: type) -> None:
