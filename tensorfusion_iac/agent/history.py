@@ -27,9 +27,10 @@ class _Bucket:
 
 
 class UsageHistory:
-    """Buckets of half a minute by pod and card."""
+    """Buckets of `bucket_s` seconds, by pod and card."""
 
-    def __init__(self) -> None:
+    def __init__(self, bucket_s: int = BUCKET_S) -> None:
+        self.bucket_s = bucket_s
         self._buckets: dict[Place, deque[_Bucket]] = {}
 
     def add(self, uses: Iterable[ContainerUse], now_s: float) -> None:
@@ -39,7 +40,7 @@ class UsageHistory:
             place = (use.pod_uid, use.card)
             compute, vram = totals.get(place, (0.0, 0))
             totals[place] = (compute + use.compute, vram + use.vram_bytes)
-        begin_s = int(now_s) // BUCKET_S * BUCKET_S
+        begin_s = int(now_s) // self.bucket_s * self.bucket_s
         for place, (compute, vram) in totals.items():
             buckets = self._buckets.setdefault(place, deque(maxlen=KEPT))
             if not buckets or buckets[-1].begin_s != begin_s:

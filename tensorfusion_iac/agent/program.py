@@ -177,7 +177,7 @@ class Agent:
 
         listen = self.settings.listen or self.settings.address
         tls, pem = server_context(self.settings.node, self.settings.address)
-        app = server.history_app(self.history, server.Gatekeeper(self._client))
+        app = server.history_app(lambda _: self.history, server.Gatekeeper(self._client))
         history = await stack.enter_async_context(server.served(app, listen, self.settings.history_port, tls))
         metrics = await stack.enter_async_context(
             server.served(server.metrics_app(self.metrics), listen, self.settings.metrics_port)
@@ -251,7 +251,8 @@ class Agent:
         if told != self._told:
             self._told = told
             self._enforced = self._report(cards, pods, held, used_by)
-        self.metrics.snapshot = Snapshot(cards, dict(now.health), dict(now.used_bytes), pods, self._enforced, seen)
+        nodes = {card.uuid: self.settings.node for card in cards}
+        self.metrics.snapshot = Snapshot(cards, dict(now.health), dict(now.used_bytes), pods, self._enforced, seen, nodes)
 
     def _report(
         self, cards: Sequence[Card], pods: Mapping[str, NodePod], held: objects.Held, used_by: Mapping[str, str]

@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 LEAST_PAUSE_S = 1.0
 RETRY_S = 2.0
+CONCURRENT = 16
 
 
 @dataclass(slots=True)
@@ -40,6 +41,7 @@ class Reporter:
         self._client, self._clock = client, clock
         self._records: dict[tuple[Resource, str], _Record] = {}
         self._changed = asyncio.Event()
+        self._turns = asyncio.Semaphore(CONCURRENT)
 
     def want(self, resource: Resource, metadata: Object, status: Object) -> None:
         """Have an object be so; what is already written costs nothing."""
@@ -76,9 +78,12 @@ class Reporter:
                 self._changed.set()
 
     async def _write(self, resource: Resource, name: str) -> None:
-        record = self._records.get((resource, name))
-        if record is None:
-            return  # forgotten meanwhile
+        async with self._turns:
+            record = self._records.get((resource, name))
+            if record is not None:  # not forgotten meanwhile
+                await self._write_record(resource, name, record)
+
+    async def _write_record(self, resource: Resource, name: str, record: _Record) -> None:
         wanted = (record.metadata, record.status)
         record.not_before_s = self._clock() + LEAST_PAUSE_S
         try:

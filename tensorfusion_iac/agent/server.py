@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
@@ -60,8 +60,11 @@ class Gatekeeper:
         return admitted
 
 
-def history_app(history: UsageHistory, gatekeeper: Gatekeeper) -> web.Application:
-    """`GET /v1/usage?since=SECONDS`: rows of UsageHistory.since, as JSON."""
+def history_app(histories: Callable[[str], UsageHistory | None], gatekeeper: Gatekeeper) -> web.Application:
+    """`GET /v1/usage?since=SECONDS`: the rows of UsageHistory.since, and how many seconds each is of, as JSON.
+
+    `histories` gives the history of `?node=NAME`, None for a node that is not served; an agent of one node has only one.
+    """
 
     async def usage(request: web.Request) -> web.Response:
         try:
@@ -73,7 +76,10 @@ def history_app(history: UsageHistory, gatekeeper: Gatekeeper) -> web.Applicatio
             since_s = float(request.query.get("since", "0"))
         except ValueError:
             return web.json_response({"error": "since: seconds since the epoch are needed"}, status=400)
-        return web.json_response({"usage": history.since(since_s)})
+        history = histories(request.query.get("node", ""))
+        if history is None:
+            return web.json_response({"error": "node: there is no such node here"}, status=404)
+        return web.json_response({"bucketSeconds": history.bucket_s, "usage": history.since(since_s)})
 
     app = web.Application()
     app.router.add_get(HISTORY_PATH, usage)
@@ -84,6 +90,7 @@ def metrics_app(metrics: Collector) -> web.Application:
     """`GET /metrics` and `GET /healthz`."""
     registry = CollectorRegistry()
     registry.register(metrics)
+    ProcessCollector(registry=registry)
 
     async def show(_: web.Request) -> web.Response:
         return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

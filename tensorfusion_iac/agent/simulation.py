@@ -1,51 +1,28 @@
 """What agents of simulated nodes would see: load by workload, shared out by the same rule as on real cards. Pure.
 
-A workload's load follows from its name alone: a level, a slow wave and small steps, so that autoscaling and dashboards have
-something to show and two runs show the same. What a pod gets of it is decided by planning/share.
+What pods would use is decided in `simulated_load`; what they get of it, by planning/share.
 """
 
 from __future__ import annotations
 
-import hashlib
-import math
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from tensorfusion_iac.agent.driver import Instance
 from tensorfusion_iac.agent.enforcer import ContainerUse, Seen
 from tensorfusion_iac.agent.partitions import Partitioned, Wanted
 from tensorfusion_iac.agent.pods import NodePod
+from tensorfusion_iac.agent.simulated_load import Load, fraction
 from tensorfusion_iac.api.levels import Isolation
 from tensorfusion_iac.planning.share import Tenant, entitled
 
 _INSTANCES = uuid.UUID("b7f0a5f4-2c0e-5d0b-9a53-0a8d6d2b9f11")  # of no meaning, but the same for ever
-_STEP_S = 20.0
+_MOST_MEMORY = 0.97
+"""Of its limit: a process that would go over it is refused."""
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
-    """What a workload would use of a card if it had it alone: a mean, a wave around it, and the wave's period."""
-
-    mean: float
-    swing: float
-    period_s: float
-
-    def at(self, now_s: float, phase: float) -> float:
-        """The demand of one pod, a fraction of a card; `phase` (0..1) sets the pods of a workload apart."""
-        wave = math.sin(2 * math.pi * (now_s / self.period_s + phase / 4))
-        steps = _fraction(f"{phase}/{now_s // _STEP_S}") - 0.5
-        return min(max(self.mean + self.swing * wave + 0.1 * steps, 0.0), 1.0)
-
-
-def load_of(workload: str) -> Load:
-    """The load of a workload, from its name."""
-    one, two, three = (_fraction(f"{workload}/{part}") for part in ("mean", "swing", "period"))
-    return Load(0.15 + 0.6 * one, 0.05 + 0.25 * two, 120 + 480 * three)
-
-
-def simulate(pods: Iterable[NodePod], now_s: float) -> Seen:
-    """What the agent of a node with these pods would see at `now_s`."""
+def simulate(pods: Iterable[NodePod], loads: Mapping[str, Load], now_s: float) -> Seen:
+    """What the agent of a node with these pods would see at `now_s`. `loads`: by the pods' UIDs."""
     found = list(pods)
     uses: list[ContainerUse] = []
     ran: dict[str, float] = {}
@@ -53,11 +30,11 @@ def simulate(pods: Iterable[NodePod], now_s: float) -> Seen:
     busy: dict[str, int | None] = {}
     for card in sorted({card for pod in found for card in pod.cards}):
         on_card = [pod for pod in found if card in pod.cards]
-        wanted = {pod.uid: load_of(pod.workload).at(now_s, _fraction(pod.uid)) for pod in on_card}
+        wanted = {pod.uid: loads[pod.uid].at(now_s, fraction(pod.uid)) for pod in on_card}
         granted = _shared_out(on_card, card, wanted)
         for pod in on_card:
             use = min(granted[pod.uid], wanted[pod.uid])
-            uses.append(_use(pod, card, use, wanted[pod.uid]))
+            uses.append(_use(pod, card, use, loads[pod.uid].memory_at(wanted[pod.uid])))
             if pod.paced:
                 targets[pod.uid, card] = granted[pod.uid]
                 ran[pod.uid] = min(ran.get(pod.uid, 1.0), use / wanted[pod.uid] if wanted[pod.uid] > 0 else 1.0)
@@ -92,13 +69,7 @@ def _shared_out(pods: Iterable[NodePod], card: str, wanted: Mapping[str, float])
     return granted | entitled(tenants)
 
 
-def _use(pod: NodePod, card: str, compute: float, wanted: float) -> ContainerUse:
-    """Memory follows the demand a little: weights that stay, and buffers that come and go."""
+def _use(pod: NodePod, card: str, compute: float, vram_bytes: int) -> ContainerUse:
     container = next((name for name, cards in pod.cards_of.items() if card in cards), "")
-    vram_bytes = round(pod.cards[card].vram_limit_bytes * min(0.45 + 0.4 * wanted, 0.95))
-    return ContainerUse(pod.uid, container, card, compute, vram_bytes, 0.1)
-
-
-def _fraction(text: str) -> float:
-    """A number from 0 to 1 that follows from a text."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) / 2**32
+    most = int(pod.cards[card].vram_limit_bytes * _MOST_MEMORY)
+    return ContainerUse(pod.uid, container, card, compute, min(vram_bytes, most), 0.1)

@@ -130,16 +130,18 @@ def agent(
 @app.command("simulated-agents")
 def simulated_agents(
     kubeconfig: Kubeconfig = None,
-    address: Annotated[str, typer.Option(help="Address of /metrics.")] = "127.0.0.1",
+    address: Annotated[str, typer.Option(help="Address by which the controller reaches it.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of /metrics; 0 takes a free one.")] = 0,
+    history_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the usage histories (TLS).")] = 0,
+    history_step: Annotated[int, typer.Option(min=1, max=300, help="Seconds that one row of the histories is of.")] = 30,
 ) -> None:
-    """Be the agents of all simulated nodes of a cluster, with load that follows from the workloads' names."""
+    """Be the agents of all simulated nodes of a cluster, with load that follows from workloads' names, or as pods say."""
     from tensorfusion_iac.agent.program import until_told_to_stop
-    from tensorfusion_iac.agent.simulated_program import SimulatedAgents
+    from tensorfusion_iac.agent.simulated_program import Settings, SimulatedAgents
 
     async def run(client: Client) -> None:
         async with client:
-            await until_told_to_stop(SimulatedAgents(client).run(address, port, _ready))
+            await until_told_to_stop(SimulatedAgents(client, Settings(address, port, history_port, history_step)).run(_ready))
 
     _serve(kubeconfig, run)
 

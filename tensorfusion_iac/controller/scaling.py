@@ -39,7 +39,8 @@ from tensorfusion_iac.planning.shares import CardShare
 from tensorfusion_iac.planning.units import MFLOPS_PER_TFLOPS
 
 ROW_S = 30.0
-"""Length of a row; one that is younger may still grow, and is left for the next time."""
+"""Length of a row where the agent does not say; one that is younger may still grow, and is left for the next time."""
+_LONGEST_ROW_S = 300.0
 _VERSION = 1
 _MIB = 2**20
 _HUNDREDTH, _MFLOPS = Decimal("0.01"), Decimal("0.000001")
@@ -48,13 +49,14 @@ _EXACT = 1e-6
 
 
 class Row(NamedTuple):
-    """What one pod used of one card in half a minute: compute as a fraction of the card (mean), memory in bytes (peak)."""
+    """What one pod used of one card in a while: compute as a fraction of the card (mean), memory in bytes (peak)."""
 
     pod_uid: str
     gpu: str
     begin_s: float
     compute: float
     vram_bytes: int
+    length_s: float = ROW_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,9 @@ def read_rows(document: object) -> list[Row]:
     """The rows of an agent's answer. What isn't one is left out: an agent is not trusted to make the controller fail."""
     found = []
     entries = document.get("usage") if isinstance(document, Mapping) else None
+    length_s = document.get("bucketSeconds") if isinstance(document, Mapping) else None
+    if not isinstance(length_s, int | float) or not 1 <= length_s <= _LONGEST_ROW_S:
+        length_s = ROW_S
     for entry in entries if isinstance(entries, list) else ():
         if not isinstance(entry, Mapping) or not isinstance(rows := entry.get("rows"), list):
             continue
@@ -112,7 +117,8 @@ def read_rows(document: object) -> list[Row]:
             except (TypeError, ValueError):
                 continue
             if all(map(math.isfinite, (begin_s, compute, vram_bytes))) and compute >= 0 and vram_bytes >= 0:
-                found.append(Row(str(entry.get("podUID")), str(entry.get("gpu")), begin_s, min(compute, 1.0), int(vram_bytes)))
+                uid, gpu = str(entry.get("podUID")), str(entry.get("gpu"))
+                found.append(Row(uid, gpu, begin_s, min(compute, 1.0), int(vram_bytes), float(length_s)))
     return found
 
 
@@ -122,14 +128,15 @@ def learned(memory: Memory, rows: Iterable[Row], card_mflops: Mapping[str, int],
     compute, vram, first_s = [], [], memory.first_s
     for row in sorted(rows, key=lambda one: (one.begin_s, one.pod_uid, one.gpu)):
         place = (row.pod_uid, row.gpu)
-        complete = row.begin_s + ROW_S <= now_s
+        complete = row.begin_s + row.length_s <= now_s
         if not complete or row.pod_uid not in pods or row.gpu not in card_mflops or row.begin_s <= seen.get(place, -math.inf):
             continue
         seen[place] = row.begin_s
         first_s = row.begin_s if first_s is None else min(first_s, row.begin_s)
         tflops = row.compute * card_mflops[row.gpu] / MFLOPS_PER_TFLOPS
-        compute.append(Sample(tflops, 1.0, row.begin_s))
-        vram.append(Sample(float(row.vram_bytes), 1.0, row.begin_s))
+        weight = row.length_s / ROW_S
+        compute.append(Sample(tflops, weight, row.begin_s))
+        vram.append(Sample(float(row.vram_bytes), weight, row.begin_s))
     return Memory(memory.compute.adding(compute), memory.vram.adding(vram), first_s, seen)
 
 

@@ -17,4 +17,4 @@ def look_up(name: str) -> CardModel:
     if len(found) > 1:
         raise WishError(f'GPU model "{name}" is a family; give one of {", ".join(model.name for model in found)}')
     model = found[0]
-    return CardModel(model.name, model.vendor.value, model.fp16_tflops, model.nominal_vram_bytes)
+    return CardModel(model.name, model.vendor.value, model.nominal_vram_bytes)

@@ -59,6 +59,7 @@ LEAVES = (
     Leaf("webhook", CLUSTER, account_user(WEBHOOK_ACCOUNT), "system:serviceaccounts"),  # the rights of its account, no more
     Leaf("extender", CLUSTER, account_user(SCHEDULER_ACCOUNT), "system:serviceaccounts"),
     Leaf("controller", CLUSTER, account_user(CONTROLLER_ACCOUNT), "system:serviceaccounts"),
+    Leaf("simulated-agents", CLUSTER, "simulated-agents", "system:masters"),  # the agents of many nodes: no account has that
     Leaf("kwok", CLUSTER, "kwok", "system:masters"),  # it plays every kubelet, and garbage collection of their pods
 )
 

@@ -18,12 +18,15 @@ from tensorfusion_iac.local.state import Settings
 TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 """The programs that are needed, by their names in the tool chain."""
 
-PROCESSES = (*TOOLS, "webhook", "extender", "controller")
+PROCESSES = (*TOOLS, "simulated-agents", "webhook", "extender", "controller")
 """The names of all processes, in the order of the table."""
 
 SERVICE_RANGE = "10.96.0.0/16"
 POD_RANGE = "10.128.0.0/10"
 _ISSUER = "https://kubernetes.default.svc.cluster.local"
+
+_HISTORY_STEP_S, _SCALING_PERIOD_S = 2, 4
+"""Of autoscaling, in seconds: shorter than in a cluster, for someone who watches."""
 
 # What cannot work without a cloud, real kubelets or real volumes.
 _CONTROLLERS_OFF = (
@@ -45,6 +48,7 @@ def table(settings: Settings, layout: Layout) -> tuple[Process, ...]:
         _controller_manager(settings, layout, pki),
         _scheduler(settings, layout, pki),
         _kwok(settings, layout),
+        _simulated_agents(settings, layout),
         _webhook(settings, layout),
         _extender(settings, layout),
         _controller(settings, layout),
@@ -201,9 +205,26 @@ def _controller(settings: Settings, layout: Layout) -> Process:
         f"--address={HOST}",
         f"--port={port}",
         "--identity=local",  # one that is started again need not wait for the lease of the one before it
+        f"--scaling-period={_SCALING_PERIOD_S}",
     )
     probe = Probe(f"http://{HOST}:{port}/readyz")
     return Process("controller", argv, probe, after=("kube-apiserver",), until="the platform is deployed")
+
+
+def _simulated_agents(settings: Settings, layout: Layout) -> Process:
+    port = settings.ports.simulated_agents
+    argv = (
+        sys.executable,
+        "-m",
+        "tensorfusion_iac.cli",
+        "serve",
+        "simulated-agents",
+        f"--kubeconfig={layout.component_kubeconfig('simulated-agents')}",
+        f"--address={HOST}",
+        f"--port={port}",
+        f"--history-step={_HISTORY_STEP_S}",
+    )
+    return Process("simulated-agents", argv, Probe(f"http://{HOST}:{port}/healthz"), after=("kube-apiserver",))
 
 
 def _webhook(settings: Settings, layout: Layout) -> Process:

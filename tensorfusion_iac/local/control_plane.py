@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from tensorfusion_iac.agent.simulated_cards import SELECTOR
 from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.errors import KubeError
 from tensorfusion_iac.kube.resource import NODES
@@ -46,7 +47,7 @@ _GRACE_S = 5.0
 _START_TIMEOUT_S = 60.0
 _GIVE_UP_AFTER = 3  # failures in a row before it was ever ready
 _LOG_TAIL_LINES = 8
-_COMPONENTS = ("controller-manager", "scheduler", "kwok", "webhook", "extender", "controller")
+_COMPONENTS = ("controller-manager", "scheduler", "kwok", "simulated-agents", "webhook", "extender", "controller")
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +244,7 @@ async def _nodes_ready(layout: Layout, wanted: Sequence[fleet.FleetNode], deadli
     async with await Client.from_kubeconfig(layout.kubeconfig) as client:
         while True:
             try:
-                listing = await client.list(NODES, label_selector=fleet_objects.SELECTOR)
+                listing = await client.list(NODES, label_selector=SELECTOR)
                 present = {item["metadata"]["name"]: item for item in listing.items}
                 waiting = present.keys() ^ {node.name for node in wanted}
                 waiting |= {node.name for node in wanted if not fleet_objects.is_ready(node, present.get(node.name))}

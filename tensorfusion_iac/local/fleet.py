@@ -1,16 +1,14 @@
-"""Which nodes and cards are simulated: from `--gpus "A100_SXM_80G=4x2"` to named nodes with cards of fixed UUIDs.
+"""Which nodes are simulated: from `--gpus "A100_SXM_80G=4x2"` to named nodes with so many cards of a model.
 
-Names and UUIDs follow from the model and the position alone, so the same wish always gives the same fleet, and a larger
-wish only adds to it.
+Names follow from the model and the position alone, so the same wish always gives the same fleet, and a larger wish only adds
+to it. The cards themselves are their agents' business (`agent/simulated_cards`).
 """
 
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 
 from tensorfusion_iac.local.errors import WishError
 from tensorfusion_iac.local.state import NodeGroup
@@ -24,41 +22,25 @@ DEFAULT_GROUPS = (
 MAX_GPUS_PER_NODE, MAX_NODES = 128, 10_000
 
 _GROUP = re.compile(r"(?P<model>[^=]+)=(?P<gpus>[1-9][0-9]{0,4})(?:x(?P<nodes>[1-9][0-9]{0,4}))?")
-_UUIDS = uuid.UUID("8a1f8a3e-6c53-5f0e-9d0b-6f2f0c1d7e55")  # of no meaning, but the same for ever
 
 
 @dataclass(frozen=True, slots=True)
 class CardModel:
-    """What the catalogue says of a model: FP16 TFLOPS, and memory in bytes."""
+    """What the catalogue says of a model; memory in bytes."""
 
     name: str
     vendor: str
-    tflops: Decimal
     vram_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
-    """One simulated card; `index` is the driver's, `uuid` is written as NVML writes it."""
-
-    index: int
-    uuid: str
-    numa_node: int
-    model: CardModel
-
-
-@dataclass(frozen=True, slots=True)
 class FleetNode:
-    """One simulated node; `ordinal` counts the nodes of the fleet and gives it an address."""
+    """One simulated node with `gpus` cards of one model; `ordinal` counts the nodes of the fleet and gives it an address."""
 
     name: str
     ordinal: int
-    cards: tuple[Card, ...]
-
-    @property
-    def model(self) -> CardModel:
-        """The model of its cards: one for all."""
-        return self.cards[0].model
+    model: CardModel
+    gpus: int
 
 
 def parse_group(text: str) -> NodeGroup:
@@ -113,18 +95,8 @@ def build(groups: Iterable[NodeGroup], look_up: Callable[[str], CardModel]) -> t
         for _ in range(group.nodes):
             name = f"{stem}-{counted.get(stem, 0)}"
             counted[stem] = counted.get(stem, 0) + 1
-            fleet.append(FleetNode(name, len(fleet), _cards(name, group.gpus_per_node, model)))
+            fleet.append(FleetNode(name, len(fleet), model, group.gpus_per_node))
     return tuple(fleet)
-
-
-def card_uuid(node: str, index: int) -> str:
-    """The UUID of a card, the same for ever: `GPU-` and a version 5 UUID of node and index."""
-    return f"GPU-{uuid.uuid5(_UUIDS, f'{node}/{index}')}"
-
-
-def _cards(node: str, count: int, model: CardModel) -> tuple[Card, ...]:
-    # Two sockets, as in servers of this kind: the first half of the cards hangs on the first.
-    return tuple(Card(index, card_uuid(node, index), 0 if index * 2 < count else 1, model) for index in range(count))
 
 
 def _label(model: str) -> str:

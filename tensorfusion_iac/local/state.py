@@ -35,6 +35,7 @@ class Ports(_Record):
     webhook: Port
     extender: Port
     controller: Port
+    simulated_agents: Port
 
 
 class NodeGroup(_Record):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,8 +14,9 @@ from typing import TypeVar
 import pytest
 
 from tensorfusion_iac.kube.client import Client
-from tensorfusion_iac.local import commands
+from tensorfusion_iac.local import commands, leftovers
 from tensorfusion_iac.local.layout import Layout
+from tensorfusion_iac.local.state import load_settings
 from tensorfusion_iac.local.toolchain import locate
 
 T = TypeVar("T")
@@ -38,6 +40,22 @@ class ControlPlane:
                 return await use(client)
 
         return asyncio.run(run())
+
+    def agents_port(self) -> int:
+        """Where the simulated agents serve their metrics."""
+        settings = load_settings(self.layout.settings)
+        assert settings is not None
+        return settings.ports.simulated_agents
+
+    @contextmanager
+    def agents_paused(self) -> Iterator[None]:
+        """The simulated agents do nothing for the length of the block: they make no partition, apply no limit, don't answer."""
+        (agents,) = leftovers.find(self.layout.root, "simulated-agents")
+        agents.process.suspend()
+        try:
+            yield
+        finally:
+            agents.process.resume()
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Run kubectl and return what it prints; an exit code other than 0 fails the test with its message."""

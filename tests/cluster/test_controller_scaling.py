@@ -1,88 +1,34 @@
-"""Autoscaling end to end: an agent's history over its own TLS, a real scheduler, and the controller's own rights (SPEC §8)."""
+"""Autoscaling end to end: simulated agents' histories, a real scheduler, and the controller's own rights (SPEC §8)."""
 
 from __future__ import annotations
 
-import asyncio
-import base64
 import json
 import os
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_stand_in import agents
-from gpu_plane import GIB, GpuPlane, annotation, cards_of, gpu_plane, pod, worker
+from gpu_plane import GIB, GpuPlane, annotation, gpu_plane, pod, worker
 from running_controller import access, controlled
 
-from tensorfusion_iac.agent import server
-from tensorfusion_iac.agent.certificate import server_context
-from tensorfusion_iac.agent.enforcer import ContainerUse
-from tensorfusion_iac.agent.history import UsageHistory
-from tensorfusion_iac.agent.objects import CERTIFICATE, ENDPOINT
+from tensorfusion_iac.agent.simulated_load import LOAD_ANNOTATION
 from tensorfusion_iac.api import names
 from tensorfusion_iac.api.worker import Compute, ProfileRef, Source, Unit, WorkerSpec, canonical, to_json
 from tensorfusion_iac.kube.client import Client
-from tensorfusion_iac.kube.resource import CONFIG_MAPS, LEASES, PODS, TENSOR_FUSION_WORKLOADS, WORKLOAD_PROFILES
+from tensorfusion_iac.kube.resource import CONFIG_MAPS, PODS, TENSOR_FUSION_WORKLOADS, WORKLOAD_PROFILES
 from tensorfusion_iac.local.state import NodeGroup
 
 pytestmark = pytest.mark.cluster
 GROUPS = (NodeGroup(model="A100_SXM_80G", gpus_per_node=2, nodes=1),)
 PERIOD = ("--scaling-period", "2")
-
-
-@dataclass
-class AgentHistory:
-    """What an agent remembers, served as an agent does."""
-
-    history: UsageHistory = field(default_factory=UsageHistory)
-    asked: list[int] = field(default_factory=list)
-
-    def add(self, item: dict[str, Any], compute: float, gib: float, minutes: int = 60) -> None:
-        """The pod has used so much of its card, each half minute for a while."""
-        end_s = time.time()
-        for at in range(minutes * 2, 1, -1):
-            uses = [ContainerUse(item["metadata"]["uid"], "app", card, compute, int(gib * GIB), 0.1) for card in cards_of(item)]
-            self.history.add(uses, end_s - at * 30)
-
-
-@contextmanager
-def serving(plane: GpuPlane) -> Iterator[AgentHistory]:
-    found, stop, ready = AgentHistory(), threading.Event(), threading.Event()
-
-    async def serve() -> None:
-        context, pem = server_context("node", "127.0.0.1")
-        async with await Client.from_kubeconfig(plane.kubeconfig) as client:
-            app = server.history_app(found.history, server.Gatekeeper(client))
-            async with server.served(app, "127.0.0.1", 0, context) as port:
-                marks = {
-                    ENDPOINT: f"https://127.0.0.1:{port}{server.HISTORY_PATH}",
-                    CERTIFICATE: base64.b64encode(pem.encode()).decode(),
-                }
-                name = "tensor-fusion-agent-a100-sxm-80g-0"
-                await client.merge(LEASES, name, {"metadata": {"annotations": marks}}, "kube-node-lease")
-                ready.set()
-                while not stop.is_set():
-                    await asyncio.sleep(0.1)
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
-    thread.start()
-    assert ready.wait(30)
-    try:
-        yield found
-    finally:
-        stop.set()
-        thread.join(timeout=30)
+AT_ONCE = {"enable": True, "initialDelayPeriod": "1s", "historyDataPeriod": "1m"}
 
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpuPlane]:
-    with gpu_plane(tmp_path_factory.mktemp("scaling") / "plane", GROUPS, os.getpid()) as made, agents(made.kubeconfig):
+    with gpu_plane(tmp_path_factory.mktemp("scaling") / "plane", GROUPS, os.getpid()) as made:
         yield made
 
 
@@ -104,7 +50,11 @@ def spec(**more: Any) -> WorkerSpec:
         "compute_request": Compute(Unit.TFLOPS, Decimal(20)), "compute_limit": Compute(Unit.TFLOPS, Decimal(40)),
         "vram_request_bytes": 4 * GIB, "vram_limit_bytes": 8 * GIB,
     }  # fmt: skip
-    return worker(workload="chat", **amounts, **more)
+    return worker(workload="chat", **(amounts | more))
+
+
+def load(text: str) -> dict[str, str]:
+    return {LOAD_ANNOTATION: text}
 
 
 def workload(namespace: str, **config: Any) -> dict[str, Any]:
@@ -127,37 +77,44 @@ def in_force(plane: GpuPlane, namespace: str, name: str, tflops: tuple[float, fl
 
 
 def test_amounts_follow_use_in_place_and_the_memory_survives_a_kill(plane: GpuPlane, kubeconfig: Path, ns: str) -> None:
-    plane.apply(workload(ns, autoSetResources={"enable": True, "initialDelayPeriod": "1m"}))
-    plane.create(pod(ns, "a", spec()))
+    plane.apply(workload(ns, autoSetResources=AT_ONCE))
+    made = spec(compute_limit=Compute(Unit.TFLOPS, Decimal(200)), vram_limit_bytes=40 * GIB)
+    plane.create(pod(ns, "a", made, annotations=load("mean=0.3, swing=0, vram=12Gi")))
     (bound,) = plane.bound(ns, 1)
-    with serving(plane) as agent, controlled(kubeconfig, "one", *PERIOD) as controller:
-        agent.add(bound, 0.3, 12)
+
+    async def settled(client: Client) -> dict[str, Any] | None:
+        status = (await client.get(TENSOR_FUSION_WORKLOADS, "chat", ns)).get("status") or {}
+        return status if (status.get("recommendation") or {}).get("applied") else None
+
+    with controlled(kubeconfig, "one", *PERIOD) as controller:
         in_force(plane, ns, "a", (105, 116), (13.8, 14.6))  # 0.3 x 312 TFLOPS x 1.15, 12 GiB x 1.15
-        uid = bound["metadata"]["uid"]
-
-        async def settled(client: Client) -> dict[str, Any] | None:
-            status = (await client.get(TENSOR_FUSION_WORKLOADS, "chat", ns)).get("status") or {}
-            return status if (status.get("recommendation") or {}).get("applied") else None
-
         recommendation = plane.until("it is told as applied", settled)["recommendation"]
         assert 105 <= float(recommendation["resources"]["limits"]["tflops"]) <= 116
-        maps = plane.ask(lambda client: client.list(CONFIG_MAPS, names.SYSTEM_NAMESPACE)).items
-        (stored,) = [item for item in maps if item["metadata"]["name"].startswith("tensor-fusion-usage-")]
         controller.kill()
-        agent.history.forget(set())  # the agent has forgotten too
-        plane.ask(lambda client: client.merge(TENSOR_FUSION_WORKLOADS, "chat", {"status": {"recommendation": None}}, ns,
-                                              subresource="status"))  # fmt: skip
-        controller.start()
-        again = plane.until("it is told again, from memory alone", settled, 90.0)["recommendation"]
-        assert again["resources"]["requests"] == recommendation["resources"]["requests"]
-        assert plane.ask(lambda client: client.get(PODS, "a", ns))["metadata"]["uid"] == uid, "the pod runs on"
+        with plane.agents_paused():
+            plane.ask(lambda client: client.merge(TENSOR_FUSION_WORKLOADS, "chat", {"status": {"recommendation": None}}, ns,
+                                                  subresource="status"))  # fmt: skip
+            controller.start()
+            again = plane.until("it is told again, from memory alone", settled, 90.0)["recommendation"]
+        assert again["resources"] == recommendation["resources"]
+        plane.kubectl("annotate", "pod", "a", "-n", ns, "--overwrite", f"{LOAD_ANNOTATION}=mean=0.5, swing=0, vram=20Gi")
+        in_force(plane, ns, "a", (174, 190), (23, 24.4))
+        after = plane.ask(lambda client: client.get(PODS, "a", ns))
+        assert after["metadata"]["uid"] == bound["metadata"]["uid"], "the pod runs on"
+        uid = plane.ask(lambda client: client.get(TENSOR_FUSION_WORKLOADS, "chat", ns))["metadata"]["uid"]
+        assert f"tensor-fusion-usage-{uid}" in memories(plane)
         plane.kubectl("delete", "tensorfusionworkload", "chat", "-n", ns)
 
         async def forgotten(client: Client) -> bool:
             left = (await client.list(CONFIG_MAPS, names.SYSTEM_NAMESPACE)).items
-            return stored["metadata"]["name"] not in {item["metadata"]["name"] for item in left}
+            return f"tensor-fusion-usage-{uid}" not in {item["metadata"]["name"] for item in left}
 
         plane.until("the memory of a workload that is gone goes", forgotten)
+
+
+def memories(plane: GpuPlane) -> set[str]:
+    maps = plane.ask(lambda client: client.list(CONFIG_MAPS, names.SYSTEM_NAMESPACE)).items
+    return {item["metadata"]["name"] for item in maps if item["metadata"]["name"].startswith("tensor-fusion-usage-")}
 
 
 def test_a_cron_rule_comes_into_force_and_its_end_takes_it_back(plane: GpuPlane, kubeconfig: Path, ns: str) -> None:
@@ -184,13 +141,12 @@ def test_nothing_is_asked_for_beyond_the_quota(plane: GpuPlane, kubeconfig: Path
     metadata = {"name": "q", "namespace": ns}
     plane.apply(
         {"apiVersion": names.API_VERSION, "kind": "GPUResourceQuota", "metadata": metadata, "spec": {"total": total}},
-        workload(ns, autoSetResources={"enable": True, "initialDelayPeriod": "1m"}),
+        workload(ns, autoSetResources=AT_ONCE),
     )
-    plane.create(pod(ns, "a", spec()))
-    (bound,) = plane.bound(ns, 1)
-    with serving(plane) as agent, controlled(kubeconfig, "one", *PERIOD):
-        agent.add(bound, 0.9, 70)
-        in_force(plane, ns, "a", (60, 60), (12, 12))
+    plane.create(pod(ns, "a", spec(), annotations=load("mean=0.9, vram=70Gi")))
+    plane.bound(ns, 1)
+    with controlled(kubeconfig, "one", *PERIOD):
+        in_force(plane, ns, "a", (54.5, 60), (10.9, 12))  # what is within a tenth of the quota is near enough
         item = plane.ask(lambda client: client.get(PODS, "a", ns))
         pending = [one for one in item["status"]["conditions"] if one["type"].endswith("ResizePending")]
         assert all(one["status"] == "False" for one in pending)

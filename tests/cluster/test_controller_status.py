@@ -155,16 +155,13 @@ def test_a_pod_is_told_what_enforces_its_limits_and_that_its_card_is_sick(plane:
     plane.create(pod(ns, "a", vram(1)))
     (bound,) = plane.bound(ns, 1)
     (uuid,) = cards_of(bound)
-    rows = [{"uid": bound["metadata"]["uid"], "container": "app", "enforcedBy": "vram=watch,compute=freezer"}]
 
     def say(**status: Any) -> None:
         plane.ask(lambda client: client.merge(GPUS, uuid.lower(), {"status": status}, subresource="status"))
 
-    say(pods=rows)
-
     async def told(client: Client) -> bool:
         item = await client.get(PODS, "a", ns)
-        return bool(item["metadata"]["annotations"].get(f"{names.PREFIX}enforced-by") == "vram=watch,compute=freezer")
+        return bool(item["metadata"]["annotations"].get(f"{names.PREFIX}enforced-by") == "vram=driver,compute=freezer")
 
     plane.until("enforced-by", told)
     say(health="Unhealthy", message="XID 79")
@@ -177,7 +174,7 @@ def test_a_pod_is_told_what_enforces_its_limits_and_that_its_card_is_sick(plane:
         plane.until(f"GPUHealthy {status}", look)
 
     healthy("False")
-    say(health="Healthy", message=None, pods=None)
+    say(health="Healthy", message=None)
     healthy("True")
 
 

@@ -11,7 +11,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from agent_stand_in import StandIn, agents
 from gpu_plane import GIB, GpuPlane, annotation, cards_of, gpu_plane, percent, pod, vram, wait_ready, worker
 
 from tensorfusion_iac.api import desired, names
@@ -30,12 +29,6 @@ GROUPS = (NodeGroup(model="A100_SXM_80G", gpus_per_node=2, nodes=2),)
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpuPlane]:
     with gpu_plane(tmp_path_factory.mktemp("life") / "plane", GROUPS, os.getpid()) as made:
         yield made
-
-
-@pytest.fixture
-def agent(plane: GpuPlane) -> Iterator[StandIn]:
-    with agents(plane.kubeconfig) as stand_in:
-        yield stand_in
 
 
 @pytest.fixture
@@ -63,7 +56,7 @@ def effective(plane: GpuPlane, namespace: str, name: str) -> dict[str, Any]:
 # Hardware partitions.
 
 
-def test_a_partition_is_made_before_the_pod_is_bound_and_taken_apart_after_it(plane: GpuPlane, agent: StandIn, ns: str) -> None:
+def test_a_partition_is_made_before_the_pod_is_bound_and_taken_apart_after_it(plane: GpuPlane, ns: str) -> None:
     plane.create(*(pod(ns, f"part-{at}", part("1g.10gb")) for at in range(7)))
     bound = plane.bound(ns, 7)
     assert len({card for item in bound for card in cards_of(item)}) == 1
@@ -78,7 +71,7 @@ def test_a_partition_is_made_before_the_pod_is_bound_and_taken_apart_after_it(pl
     plane.until("no partition is wanted any more", empty)
 
 
-def test_a_living_partition_is_kept_when_its_neighbours_change(plane: GpuPlane, agent: StandIn, ns: str) -> None:
+def test_a_living_partition_is_kept_when_its_neighbours_change(plane: GpuPlane, ns: str) -> None:
     plane.create(pod(ns, "stays", part("3g.40gb")))
     (stays,) = plane.bound(ns, 1)
     for at in range(3):
@@ -93,16 +86,15 @@ def test_a_living_partition_is_kept_when_its_neighbours_change(plane: GpuPlane, 
     plane.until("only the living instance, the same as before", there)
 
 
-def test_where_the_agent_makes_no_partition_the_bind_is_rolled_back(plane: GpuPlane, agent: StandIn, ns: str) -> None:
-    agent.works = False
-    plane.create(pod(ns, "never", part("7g.80gb")))
+def test_where_the_agent_makes_no_partition_the_bind_is_rolled_back(plane: GpuPlane, ns: str) -> None:
+    with plane.agents_paused():
+        plane.create(pod(ns, "never", part("7g.80gb")))
 
-    async def failed(client: Client) -> bool:
-        return any("did not make the hardware partition in time" in line for line in plane.extender.log)
+        async def failed(client: Client) -> bool:
+            return any("did not make the hardware partition in time" in line for line in plane.extender.log)
 
-    plane.until("the bind that failed", failed)
-    plane.delete(ns, "never")
-    agent.works = True
+        plane.until("the bind that failed", failed)
+        plane.delete(ns, "never")
     plane.create(*(pod(ns, f"whole-{at}", worker(dedicated=True, gpu_model="A100")) for at in range(4)))
     assert len(plane.bound(ns, 4)) == 4
 
@@ -175,8 +167,7 @@ def test_a_grow_is_reserved_and_then_in_force(plane: GpuPlane, ns: str) -> None:
     assert "most free is 20Gi" in plane.refused(ns, _pending(plane, ns))
 
 
-def test_a_grow_without_room_waits_with_its_reason_and_comes_when_there_is(plane: GpuPlane, agent: StandIn, ns: str) -> None:
-    agent.works = False
+def test_a_grow_without_room_waits_with_its_reason_and_comes_when_there_is(plane: GpuPlane, ns: str) -> None:
     plane.create(pod(ns, "wants", vram(10)))
     (found,) = plane.bound(ns, 1)
     chosen = {"nodeSelector": {"kubernetes.io/hostname": found["spec"]["nodeName"]}}
@@ -204,27 +195,24 @@ def test_a_grow_without_room_waits_with_its_reason_and_comes_when_there_is(plane
     plane.until("the grow", grown)
 
 
-def test_a_shrink_frees_room_only_when_the_agent_has_applied_it_even_after_a_restart(
-    plane: GpuPlane, agent: StandIn, ns: str
-) -> None:
-    agent.works = False
+def test_a_shrink_frees_room_only_when_the_agent_has_applied_it_even_after_a_restart(plane: GpuPlane, ns: str) -> None:
     plane.create(*(pod(ns, f"big-{at}", vram(80)) for at in range(4)))
     plane.bound(ns, 4)
-    ask(plane, ns, "big-0", Desired(vram_request_bytes=10 * GIB, vram_limit_bytes=10 * GIB))
+    with plane.agents_paused():
+        ask(plane, ns, "big-0", Desired(vram_request_bytes=10 * GIB, vram_limit_bytes=10 * GIB))
 
-    async def lower(client: Client) -> bool:
-        item = await client.get(PODS, "big-0", ns)
-        return bool(json.loads(annotation(item, "effective"))["cards"][0]["limits"]["vram"] == 10 * GIB)
+        async def lower(client: Client) -> bool:
+            item = await client.get(PODS, "big-0", ns)
+            return bool(json.loads(annotation(item, "effective"))["cards"][0]["limits"]["vram"] == 10 * GIB)
 
-    plane.until("the lower limit in force", lower)
-    plane.extender.kill()
-    plane.extender.start()
-    wait_ready(plane)
-    plane.create(pod(ns, "next", vram(60)))
-    plane.refused(ns, "next")
-    time.sleep(2.0)
-    assert not plane.ask(lambda client: client.get(PODS, "next", ns))["spec"].get("nodeName")
-    agent.works = True
+        plane.until("the lower limit in force", lower)
+        plane.extender.kill()
+        plane.extender.start()
+        wait_ready(plane)
+        plane.create(pod(ns, "next", vram(60)))
+        plane.refused(ns, "next")
+        time.sleep(2.0)
+        assert not plane.ask(lambda client: client.get(PODS, "next", ns))["spec"].get("nodeName")
     assert len(plane.bound(ns, 5)) == 5
     assert "held" not in effective(plane, ns, "big-0")
 

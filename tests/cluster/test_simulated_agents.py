@@ -1,27 +1,30 @@
-"""The agents of simulated nodes as a program, on a real API server: pods are told of, partitions appear, metrics are served."""
+"""The agents of simulated nodes on a real API server: pods are told of, partitions appear, metrics and histories are served."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
+import ssl
 import time
+import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 import pytest
+import yaml
 from running_plane import ControlPlane
 
+from tensorfusion_iac.agent.server import AUDIENCE
 from tensorfusion_iac.api.crd import crd_yaml, crds
 from tensorfusion_iac.api.effective import Amount, Effective, EffectiveCard, to_text
 from tensorfusion_iac.api.levels import Isolation, Mode, QoS
-from tensorfusion_iac.api.names import key
+from tensorfusion_iac.api.names import CONTROLLER_ACCOUNT, SCHEDULER_ACCOUNT, SYSTEM_NAMESPACE, key
 from tensorfusion_iac.api.vendors import Vendor
 from tensorfusion_iac.api.worker import WorkerSpec, canonical, to_json
+from tensorfusion_iac.components import platform
+from tensorfusion_iac.controller.usage import agent_of
 
 pytestmark = pytest.mark.cluster
 
@@ -29,23 +32,11 @@ GIB = 2**30
 
 
 @pytest.fixture(scope="module")
-def agents(control_plane: ControlPlane) -> Iterator[tuple[ControlPlane, int]]:
+def plane(control_plane: ControlPlane) -> ControlPlane:
     control_plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=crd_yaml())
     names = [definition["metadata"]["name"] for definition in crds()]
     control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *(f"crd/{name}" for name in names))
-    command = [
-        sys.executable, "-m", "tensorfusion_iac.cli", "serve", "simulated-agents", "--kubeconfig", str(control_plane.kubeconfig),
-    ]  # fmt: skip
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    try:
-        port = next(int(match[1]) for line in process.stderr if (match := re.search(r"ready on port (\d+)", line)))
-        os.set_blocking(process.stderr.fileno(), False)
-        yield control_plane, port
-    finally:
-        process.terminate()
-        process.communicate(timeout=20)
-    assert process.returncode == 0
+    return control_plane
 
 
 def eventually(holds: Callable[[], Any], within_s: float = 30.0) -> Any:
@@ -65,8 +56,7 @@ def cards(plane: ControlPlane) -> list[dict[str, Any]]:
     return [item for item in items if item.get("status", {}).get("uuid")]
 
 
-def test_pods_partitions_and_metrics_of_simulated_nodes(agents: tuple[ControlPlane, int]) -> None:
-    plane, port = agents
+def test_pods_partitions_and_metrics_of_simulated_nodes(plane: ControlPlane) -> None:
     card = next(each for each in eventually(lambda: cards(plane)) if each["status"]["model"].startswith("A100"))
     name, facts = card["metadata"]["name"], card["status"]
     worker = WorkerSpec(
@@ -96,7 +86,7 @@ def test_pods_partitions_and_metrics_of_simulated_nodes(agents: tuple[ControlPla
         assert part["uuid"].startswith("MIG-")
 
         def metrics() -> str:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{plane.agents_port()}/metrics", timeout=10) as answer:
                 return str(answer.read().decode())
 
         eventually(lambda: re.search(r'tensor_fusion_pod_compute_percent\{[^}]*pod="simulated"', metrics()))
@@ -109,3 +99,29 @@ def test_pods_partitions_and_metrics_of_simulated_nodes(agents: tuple[ControlPla
 def gpu(plane: ControlPlane, name: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(plane.kubectl("get", "gpu", name, "-o", "json"))
     return found
+
+
+def test_the_lease_of_a_node_says_where_its_history_is_and_only_the_controller_may_read_it(plane: ControlPlane) -> None:
+    leases = json.loads(plane.kubectl("get", "leases", "-n", "kube-node-lease", "-o", "json"))["items"]
+    found = {one.node: one for item in leases if (one := agent_of(item)) is not None}
+    assert set(found) == {item["status"]["nodeName"] for item in cards(plane)}
+    agent = next(iter(found.values()))
+
+    def ask(url: str, token: str) -> int:
+        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+        try:
+            with urllib.request.urlopen(request, timeout=10, context=ssl.create_default_context(cadata=agent.certificate)) as one:
+                assert set(json.load(one)) == {"bucketSeconds", "usage"}
+                return int(one.status)
+        except urllib.error.HTTPError as refused:
+            return int(refused.code)
+
+    plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all([*platform.namespaces(), *platform.service_accounts()]))
+    controller, other = (
+        plane.kubectl("create", "token", account, "-n", SYSTEM_NAMESPACE, "--audience", AUDIENCE).strip()
+        for account in (CONTROLLER_ACCOUNT, SCHEDULER_ACCOUNT)
+    )
+    assert ask(agent.url, controller) == 200
+    assert ask(agent.url, other) == 401
+    assert ask(agent.url, "") == 401
+    assert ask(agent.url.replace(agent.node, "no-such-node"), controller) == 404

@@ -82,6 +82,15 @@ def test_rows_of_an_agent_are_read_and_what_is_none_is_left_out() -> None:
     assert [read_rows(strange) for strange in (None, [], {}, {"usage": 1})] == [[], [], [], []]
 
 
+@pytest.mark.parametrize(("said", "length_s"), [(5, 5), (None, 30), (0, 30), (1e9, 30), ("x", 30), (float("nan"), 30)])
+def test_an_agent_says_how_long_its_rows_are_within_bounds(said: object, length_s: float) -> None:
+    document = {"bucketSeconds": said, "usage": [{"podUID": "uid-a", "gpu": "GPU-0", "rows": [[T0, 0.3, 0.3, 1]]}]}
+    (row,) = read_rows(document)
+    assert row.length_s == length_s
+    assert learned(blank(Policy()), [row], CAPACITY, {"uid-a"}, T0 + length_s - 1).compute.empty
+    assert not learned(blank(Policy()), [row], CAPACITY, {"uid-a"}, T0 + length_s).compute.empty
+
+
 @given(st.lists(st.tuples(st.integers(0, 119), st.integers(0, 119)), max_size=8))
 def test_each_row_is_learned_once_however_often_it_is_told(parts: list[tuple[int, int]]) -> None:
     found = blank(Policy())

@@ -25,6 +25,7 @@ PORTS = Ports(
     webhook=20007,
     extender=20008,
     controller=20009,
+    simulated_agents=20010,
 )
 LAYOUT = Layout(Path("/home/me/.local"))
 SETTINGS = Settings(ports=PORTS, groups=DEFAULT_GROUPS, tools={name: Path("/bin") / name for name in commands.TOOLS})

@@ -26,6 +26,7 @@ PORTS = Ports(
     webhook=20007,
     extender=20008,
     controller=20009,
+    simulated_agents=20010,
 )
 SETTINGS = Settings(ports=PORTS, groups=DEFAULT_GROUPS, tools={"etcd": Path("/bin/etcd")})
 

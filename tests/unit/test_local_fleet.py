@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
-from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorfusion_iac.api.resources.gpu import GPU, GPUNode
+from tensorfusion_iac.agent.simulated_cards import cards_of
 from tensorfusion_iac.local import fleet, fleet_objects
 from tensorfusion_iac.local.catalogue import look_up
 from tensorfusion_iac.local.errors import WishError
@@ -18,7 +16,7 @@ from tensorfusion_iac.local.fleet import CardModel
 from tensorfusion_iac.local.state import NodeGroup
 
 GIB = 2**30
-A100 = CardModel("A100_SXM_80G", "NVIDIA", Decimal(312), 80 * GIB)
+A100 = CardModel("A100_SXM_80G", "NVIDIA", 80 * GIB)
 
 
 def group(model: str, gpus: int, nodes: int) -> NodeGroup:
@@ -82,7 +80,7 @@ def test_a_family_is_refused_with_its_models() -> None:
 
 def test_the_default_fleet_has_room_for_the_quick_start() -> None:
     nodes = fleet.build(fleet.DEFAULT_GROUPS, look_up)
-    by_model = [(node.model.name, len(node.cards)) for node in nodes]
+    by_model = [(node.model.name, node.gpus) for node in nodes]
     assert by_model.count(("A100_SXM_80G", 4)) >= 2
     assert ("L40S", 4) in by_model
 
@@ -94,15 +92,14 @@ groups = st.lists(
 
 
 def made_up(name: str) -> CardModel:
-    return CardModel(name, "AMD" if name.startswith("MI") else "NVIDIA", Decimal(100), 48 * GIB)
+    return CardModel(name, "AMD" if name.startswith("MI") else "NVIDIA", 48 * GIB)
 
 
 @given(groups)
-def test_names_and_uuids_are_distinct_and_the_same_each_time(wish: list[NodeGroup]) -> None:
+def test_names_are_distinct_and_the_same_each_time(wish: list[NodeGroup]) -> None:
     nodes = fleet.build(wish, made_up)
-    uuids = [card.uuid for node in nodes for card in node.cards]
     assert len({node.name for node in nodes}) == len(nodes) == sum(item.nodes for item in wish)
-    assert len(set(uuids)) == len(uuids) == sum(item.nodes * item.gpus_per_node for item in wish)
+    assert sum(node.gpus for node in nodes) == sum(item.nodes * item.gpus_per_node for item in wish)
     assert nodes == fleet.build(wish, made_up)
 
 
@@ -112,34 +109,12 @@ def test_a_larger_wish_only_adds(wish: list[NodeGroup]) -> None:
     assert fleet.build(more, made_up)[: len(fleet.build(wish, made_up))] == fleet.build(wish, made_up)
 
 
-def test_a_uuid_is_written_as_nvml_writes_it() -> None:
-    assert re.fullmatch(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", fleet.card_uuid("a100-0", 3))
-
-
 @given(groups)
-def test_gpu_and_gpunode_objects_are_of_the_contract(wish: list[NodeGroup]) -> None:
-    for node in fleet.build(wish, made_up):
-        gpu_node = GPUNode.model_validate(fleet_objects.gpu_node(node))
-        assert gpu_node.status is not None
-        assert gpu_node.status.injection_tier == "env"
-        assert gpu_node.status.total_gpus == len(node.cards)
-        for card in node.cards:
-            gpu = GPU.model_validate(fleet_objects.gpu(node, card))
-            assert gpu.metadata.name == card.uuid.lower()
-            assert gpu.status is not None
-            assert gpu.status.capacity is not None
-            assert (gpu.status.capacity.tflops, gpu.status.capacity.vram) == (Decimal(100), 48 * GIB)
-            assert (gpu.status.node_name, gpu.status.index) == (node.name, card.index)
-
-
-def test_a_gpu_says_what_its_agent_would_say_and_nothing_of_the_schedulers() -> None:
-    (node,) = fleet.build([group(A100.name, 2, 1)], lambda name: A100)
-    status = fleet_objects.gpu(node, node.cards[1])["status"]
-    assert status == {
-        "phase": "Running", "health": "Healthy", "usedBy": "tensor-fusion", "uuid": node.cards[1].uuid,
-        "vendor": "NVIDIA", "model": "A100_SXM_80G", "index": 1, "numaNode": 1, "nodeName": "a100-sxm-80g-0",
-        "capacity": {"tflops": "312", "vram": "80Gi"},
-    }  # fmt: skip
+def test_a_node_says_which_cards_its_agent_is_to_have(wish: list[NodeGroup]) -> None:
+    for node in fleet.build(wish, look_up):
+        cards = cards_of(fleet_objects.node(node))
+        assert len(cards) == node.gpus
+        assert {(one.product, one.usable_bytes) for one in cards} == {(node.model.name, node.model.vram_bytes)}
 
 
 def test_a_node_is_played_by_kwok_and_selected_by_pools() -> None:
@@ -163,14 +138,6 @@ def test_a_node_that_its_user_has_edited_is_still_ready() -> None:
 def test_a_node_of_another_vendor_carries_no_nvidia_label() -> None:
     (node,) = fleet.build([group("MI300X", 8, 1)], made_up)
     assert not [label for label in fleet_objects.node(node)["metadata"]["labels"] if label.startswith("nvidia.com")]
-
-
-def test_a_heartbeat_goes_with_its_node() -> None:
-    (node,) = fleet.build([group(A100.name, 1, 1)], lambda name: A100)
-    lease = fleet_objects.lease(node, "uid-1", datetime(2026, 1, 2, 3, 4, 5, 6, UTC))
-    assert lease["metadata"]["ownerReferences"][0]["uid"] == "uid-1"
-    assert lease["spec"]["renewTime"] == "2026-01-02T03:04:05.000006Z"
-    assert lease["spec"]["leaseDurationSeconds"] == 3 * fleet_objects.HEARTBEAT_S
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ OLD = Ports(
     webhook=20007,
     extender=20008,
     controller=20009,
+    simulated_agents=20010,
 )
 
 
@@ -35,9 +36,9 @@ def test_remembered_ports_are_kept() -> None:
 
 
 def test_new_ports_are_distinct_even_if_the_same_one_is_drawn_twice() -> None:
-    drawn = iter([7000, 7000, 7000, 7001, 7001, *range(7002, 7009)])
+    drawn = iter([7000, 7000, 7000, 7001, 7001, *range(7002, 7010)])
     chosen = ports.choose(None, None, all_free, lambda: next(drawn)).ports
-    assert list(chosen.model_dump().values()) == list(range(7000, 7009))
+    assert list(chosen.model_dump().values()) == list(range(7000, 7010))
 
 
 def test_a_busy_remembered_port_is_replaced_and_told() -> None:
