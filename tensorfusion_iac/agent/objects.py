@@ -150,14 +150,17 @@ def gpu_node_metadata(node: str, node_uid: str) -> Object:
     return {"name": node, "ownerReferences": _owner(node, node_uid)}
 
 
-def gpu_node_status(cards: Sequence[Card], used_by: Mapping[str, str], injection: Injection, version: str) -> Object:
-    """The status of the node's object."""
+def gpu_node_status(
+    cards: Sequence[Card], used_by: Mapping[str, str], injection: Injection, version: str, cgroups: str = ""
+) -> Object:
+    """The status of the node's object. `cgroups`: as `describe_cgroups` has it; empty if there are none to speak of."""
     tflops = format_decimal(sum((model_of(card)[1] for card in cards), Decimal(0)))
     vram = format_bytes(sum(card.usable_bytes for card in cards))
     return {
         "phase": "Running",
         "agentVersion": version,
         "injectionTier": injection.tier,
+        **({"cgroups": cgroups} if cgroups else {}),
         "capacity": {"tflops": tflops, "vram": vram},
         "totalGPUs": len(cards),
         "managedGPUs": sum(used_by.get(card.uuid) == "tensor-fusion" for card in cards),

@@ -272,7 +272,7 @@ class Agent:
             if uid:
                 self.reporter.want(GPUS, objects.gpu_metadata(card, node, uid), status)
         if uid:
-            status = objects.gpu_node_status(cards, used_by, now.injection, __version__)
+            status = objects.gpu_node_status(cards, used_by, now.injection, __version__, describe_cgroups(self._cgroups))
             self.reporter.want(GPU_NODES, objects.gpu_node_metadata(node, uid), status)
         return enforced
 

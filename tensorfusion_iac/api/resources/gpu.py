@@ -211,6 +211,7 @@ class GPUNodeStatus(Status):
     injection_tier: Annotated[str, Field(json_schema_extra={"enum": ["env", "device-plugin", "dra", "none"]})] | None = Field(
         default=None, description="How devices reach containers on the node."
     )
+    cgroups: ShortText | None = Field(default=None, description="The node's cgroup hierarchy: v1, v2, hybrid or none.")
     total_gpus: int | None = Field(default=None, alias="totalGPUs", description="Cards of the node.")
     managed_gpus: int | None = Field(default=None, alias="managedGPUs", description="Cards that are given to pods by us.")
     message: ShortText | None = Field(default=None, description="What is wrong, for people.")
