@@ -34,7 +34,7 @@ def test_every_tool_of_the_project_has_a_recipe() -> None:
 
 def test_what_only_a_real_node_needs_is_provided_where_it_is_asked_for() -> None:
     node = load().selected(["node"])
-    assert {"kubelet", "kube-proxy", "containerd", "containerd-shim-runc-v2", "runc", "cni-bridge"} <= set(node)
+    assert {"kubelet", "kube-proxy", "containerd", "containerd-shim-runc-v2", "runc", "cni-ptp"} <= set(node)
     assert not set(node) & set(load().selected([]))
     assert load().selected(["kwok", "node"]) == ["kwok", *node]
     with pytest.raises(ToolError, match="'nod' is unknown"):
