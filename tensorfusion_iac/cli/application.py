@@ -43,6 +43,8 @@ COMMANDS = (
     Entry("models", "models", "List the GPU models that `gpu-model` can name."),
     Entry("explain", "explain", "Say why a pod is pending, or on which GPUs it is.", "controller"),
     Entry("simulate", "simulate", "Place workloads on nodes that exist or are wished for, as the scheduler would.", "controller"),
+    Entry("policies", "policies", "List the rules of the policy pack, and where the pack is."),
+    Entry("report", "report", "Say what a Pulumi preview means for GPUs: changes, fit, cost, risks.", "controller"),
     Entry("local", "local", "A control plane on this machine, with simulated GPU nodes.", "local"),
     Entry("demo", "demo", "A control plane on this machine, then `pulumi up` of the project on it.", "local"),
     Entry("serve", "serve", "Run a program of a cluster: webhook, scheduler's extender, controller, agent.", "controller"),
