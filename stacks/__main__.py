@@ -1,4 +1,4 @@
-"""The quick start as one stack: a pool and three workloads."""
+"""The quick start as one stack: a pool and four workloads."""
 
 from quickstart import cluster, declare_platform, declare_workloads
 

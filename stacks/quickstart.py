@@ -53,7 +53,9 @@ def declare_control_plane(webhook_url: str, opts: pulumi.ResourceOptions) -> pul
 
 
 def declare_workloads(provider: k8s.Provider, platform: Platform) -> None:
-    """Three kinds of workload: fractions with a profile, a pod whose containers split its GPUs, and a dedicated card."""
+    """Four kinds of workload: fractions with a profile, amounts that follow use, a pod whose containers split its GPUs, and a
+    dedicated card; and the namespace's quota.
+    """
     config = pulumi.Config()
     image = config.require("image")
     opts = pulumi.ResourceOptions(provider=provider, depends_on=platform.depends_on)
@@ -76,6 +78,24 @@ def declare_workloads(provider: k8s.Provider, platform: Platform) -> None:
         vgpu=tfi.VGPU(gpu_model="L40S", vram_request="20Gi", qos="high"),
         opts=opts,
     )
+    elastic = tfi.WorkloadProfile(
+        "elastic",
+        namespace=platform.namespace,
+        gpupool=platform.pool,
+        vgpu=tfi.VGPU(tflops_request=100, tflops_limit=200, vram_request="8Gi", vram_limit="32Gi"),
+        auto_set_resources={"enable": True, "initialDelayPeriod": "4s", "historyDataPeriod": "1m"},  # so short to be watched
+        opts=opts,
+    )
+    embed = tfi.AnnotatedDeployment(
+        "embed",
+        namespace=platform.namespace,
+        image=image,
+        replicas=2,
+        workload_profile=elastic,
+        vgpu=tfi.VGPU(gpu_model="A100"),
+        pod_annotations={"simulated.tensor-fusion.ai/load": config.require("embedLoad")},
+        opts=opts,
+    )
     train = tfi.AnnotatedDeployment(
         "train",
         namespace=platform.namespace,
@@ -94,5 +114,13 @@ def declare_workloads(provider: k8s.Provider, platform: Platform) -> None:
         vgpu=tfi.VGPU(gpu_model="A100", dedicated_gpu=True),
         opts=opts,
     )
-    for workload in ("chat", chat), ("train", train), ("simulate", simulate):
+    k8s.apiextensions.CustomResource(
+        "quota",
+        api_version="tensor-fusion.ai/v1",
+        kind="GPUResourceQuota",
+        metadata={"name": "quota", "namespace": platform.namespace},
+        spec={"total": {"requests": {"tflops": "1500", "vram": "500Gi"}, "maxWorkers": 20}},
+        opts=opts,
+    )
+    for workload in ("chat", chat), ("embed", embed), ("train", train), ("simulate", simulate):
         pulumi.export(workload[0], workload[1].requested)

@@ -1,4 +1,4 @@
-"""The application team's stack: three workloads on the pool of another stack, found by a StackReference."""
+"""The application team's stack: four workloads on the pool of another stack, found by a StackReference."""
 
 import sys
 from pathlib import Path

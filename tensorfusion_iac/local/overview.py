@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tensorfusion_iac.api.effective import from_text
 from tensorfusion_iac.api.names import DEFAULT_POOL_ANNOTATION, ENABLED_LABEL, PREFIX, key
-from tensorfusion_iac.api.quantity import format_bytes
+from tensorfusion_iac.api.quantity import format_bytes, format_decimal
 from tensorfusion_iac.api.worker import from_json
 from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.errors import ApiError
@@ -22,9 +23,12 @@ _API = {"group": "tensor-fusion.ai", "version": "v1"}
 POOLS = Resource(**_API, plural="gpupools", kind="GPUPool")
 PROFILES = Resource(**_API, plural="workloadprofiles", kind="WorkloadProfile")
 WORKLOADS = Resource(**_API, plural="tensorfusionworkloads", kind="TensorFusionWorkload")
+QUOTAS = Resource(**_API, plural="gpuresourcequotas", kind="GPUResourceQuota")
 
 Manifest = Mapping[str, Any]
 _POOL_COLUMNS = ("pool", "default", "local GPUs", "phase", "nodes ready", "free TFLOPS", "free VRAM")
+_WORKLOAD_COLUMNS = ("namespace", "workload", "phase", "ready", "limits by autoscaling")
+_QUOTA_COLUMNS = ("namespace", "quota", "TFLOPS", "VRAM", "workers")
 _POLL_S = 0.5
 
 
@@ -58,21 +62,24 @@ async def _wait(kubeconfig: Path, timeout_s: float) -> None:
 
 
 def is_told(pods: Sequence[Manifest], workloads: Sequence[Manifest], pools: Sequence[Manifest]) -> bool:
-    """Whether our pods run, and the controller has said so of their workloads and of the pools."""
+    """Whether our pods run, the controller has said so of their workloads and of the pools, and amounts have followed use."""
     phases = [_at(pod, "status").get("phase") for pod in pods]
     running = sum(phase == "Running" for phase in phases)
     ready = sum(int(_at(item, "status").get("readyWorkers") or 0) for item in workloads)
     counted = sum(int(_at(item, "status").get("runningAppsCnt") or 0) for item in pools)
     shown = sum(bool(_at(item, "status").get("readyWorkers")) for item in workloads)
-    return bool(phases) and set(phases) <= {"Running", "Succeeded", "Failed"} and ready >= running and counted >= shown
+    learned = all(_at(item, "status", "recommendation").get("applied") for item in workloads if _follows_use(item))
+    return (
+        bool(phases) and set(phases) <= {"Running", "Succeeded", "Failed"} and ready >= running and counted >= shown and learned
+    )
 
 
 async def _read(kubeconfig: Path) -> list[Table]:
     async with await Client.from_kubeconfig(kubeconfig) as client:
-        pools, profiles, workloads, deployments, pods, gpus = [
-            await _items(client, kind) for kind in (POOLS, PROFILES, WORKLOADS, DEPLOYMENTS, PODS, GPUS)
+        pools, profiles, workloads, quotas, deployments, pods, gpus = [
+            await _items(client, kind) for kind in (POOLS, PROFILES, WORKLOADS, QUOTAS, DEPLOYMENTS, PODS, GPUS)
         ]
-    return tables(pools, profiles, workloads, deployments, pods, gpus)
+    return tables(pools, profiles, workloads, quotas, deployments, pods, gpus)
 
 
 async def _items(client: Client, resource: Resource) -> Sequence[Manifest]:
@@ -88,6 +95,7 @@ def tables(
     pools: Sequence[Manifest],
     profiles: Sequence[Manifest],
     workloads: Sequence[Manifest],
+    quotas: Sequence[Manifest],
     deployments: Sequence[Manifest],
     pods: Sequence[Manifest],
     gpus: Sequence[Manifest],
@@ -99,24 +107,44 @@ def tables(
         Table("Pools", _POOL_COLUMNS, tuple(_pool(item) for item in pools)),
         Table("Cards", ("model", "cards", "nodes"), _cards(gpus)),
         Table("Profiles", ("namespace", "profile", "requests", "limits", "qos"), tuple(_profile(item) for item in profiles)),
-        *([_workload_table(workloads)] if workloads else []),
+        *([Table("Workloads", _WORKLOAD_COLUMNS, tuple(_workload(item) for item in workloads))] if workloads else []),
+        *([Table("Quotas", _QUOTA_COLUMNS, tuple(_quota(item) for item in quotas))] if quotas else []),
         Table("Deployments", ("namespace", "deployment", "ready", "annotations"), tuple(_deployment(item) for item in ours)),
         Table(
             "Pods",
-            ("namespace", "pod", "phase", "node", "GPUs", "resolved by the webhook"),
+            ("namespace", "pod", "phase", "node", "GPUs", "resolved by the webhook", "limits in force"),
             tuple(_pod(item, indices) for item in pods if _is_ours(item)),
         ),
     ]
 
 
-def _workload_table(workloads: Sequence[Manifest]) -> Table:
-    return Table("Workloads", ("namespace", "workload", "phase", "ready"), tuple(_workload(item) for item in workloads))
-
-
 def _workload(item: Manifest) -> tuple[str, ...]:
     status = _at(item, "status")
     ready = f"{status['readyWorkers']}/{status.get('workerCount', 0)}" if "readyWorkers" in status else ""
-    return (_meta(item, "namespace"), _meta(item, "name"), str(status.get("phase", "")), ready)
+    return (_meta(item, "namespace"), _meta(item, "name"), str(status.get("phase", "")), ready, _recommended(item))
+
+
+def _follows_use(item: Manifest) -> bool:
+    return bool(_at(item, "spec", "autoScalingConfig", "autoSetResources").get("enable"))
+
+
+def _recommended(item: Manifest) -> str:
+    """What autoscaling asks for of each pod; empty where it is off."""
+    found = _at(item, "status", "recommendation")
+    limits, reason = _at(found, "resources", "limits"), str(found.get("reason", ""))
+    amounts = _amounts(limits.get("tflops"), limits.get("vram"))
+    return f"{amounts}, {reason}" if amounts else reason
+
+
+def _amounts(tflops: object, vram: object) -> str:
+    return ", ".join(text for text in (f"{tflops} TFLOPS" if tflops else "", str(vram or "")) if text)
+
+
+def _quota(item: Manifest) -> tuple[str, ...]:
+    used, total = _at(item, "status", "used", "requests"), _at(item, "spec", "total", "requests")
+    shown = (f"{used.get(what, '?')} of {total.get(what, 'any')}" for what in ("tflops", "vram"))
+    workers, most = _at(item, "status", "used").get("workers", "?"), _at(item, "spec", "total").get("maxWorkers", "any")
+    return (_meta(item, "namespace"), _meta(item, "name"), *shown, f"{workers} of {most}")
 
 
 def _pool(item: Manifest) -> tuple[str, ...]:
@@ -161,7 +189,7 @@ def _pod(item: Manifest, indices: Mapping[str, str]) -> tuple[str, ...]:
     phase = str(_at(item, "status").get("phase", ""))
     placed = str(_at(item, "metadata", "annotations").get(key("gpu-ids"), ""))
     gpus = ", ".join(sorted(indices.get(uuid, "?") for uuid in placed.split(",") if uuid))
-    return (_meta(item, "namespace"), _meta(item, "name"), phase, str(node), gpus, _resolved(item))
+    return (_meta(item, "namespace"), _meta(item, "name"), phase, str(node), gpus, _resolved(item), _in_force(item))
 
 
 def _resolved(pod: Manifest) -> str:
@@ -172,6 +200,16 @@ def _resolved(pod: Manifest) -> str:
         return ""
     asked = "whole" if worker.whole_card else format_bytes(worker.vram_request_bytes or 0)
     return f"{worker.gpu_count} x {worker.gpu_model or 'any'} ({asked}), {worker.isolation}, {worker.qos}"
+
+
+def _in_force(pod: Manifest) -> str:
+    """The limits that a pod is held to on each of its cards; empty before it is bound."""
+    try:
+        cards = from_text(str(_at(pod, "metadata", "annotations").get(key("effective"), ""))).cards
+    except ValueError:
+        return ""
+    limits = sorted({_amounts(format_decimal(card.limits.tflops), format_bytes(card.limits.vram_bytes)) for card in cards})
+    return "; ".join(limits)
 
 
 def _is_ours(pod: Manifest) -> bool:

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tensorfusion_iac.api.effective import from_text
+from tensorfusion_iac.api.quantity import parse_quantity
 from tensorfusion_iac.api.worker import from_json
 from tensorfusion_iac.local import control_plane, pulumi_home
 from tensorfusion_iac.local.layout import Layout
@@ -23,6 +25,7 @@ pytestmark = pytest.mark.cluster
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PATIENCE_S = 300
+GIB = 2**30
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -81,7 +84,17 @@ def shown(demo: Demo) -> str:
 
 def test_the_last_screen_lists_pool_profile_workloads_and_running_pods(shown: str) -> None:
     tables = shown[shown.rindex("Pools") :]
-    for word in ("default-pool", "inference", "chat", "train", "simulate", "vram-request: 20Gi", "Running", "A100_SXM_80G"):
+    for word in (
+        "default-pool",
+        "inference",
+        "chat",
+        "embed",
+        "train",
+        "simulate",
+        "vram-request: 20Gi",
+        "Running",
+        "A100_SXM_80G",
+    ):
         assert word in tables, shown
 
 
@@ -92,7 +105,7 @@ def test_every_pod_was_resolved_by_the_webhook_and_runs(demo: Demo, shown: str) 
         assert pod["status"]["phase"] == "Running"
         assert pod["spec"]["schedulerName"] == "tensor-fusion-scheduler"
         workers[pod["metadata"]["labels"]["app"]] = from_json(pod["metadata"]["annotations"]["tensor-fusion.ai/resolved"])
-    assert len(pods) == 6
+    assert len(pods) == 8
     assert dict(workers["train"].container_gpus or {}) == {"trainer": 3, "evaluator": 1}
     assert workers["simulate"].dedicated
     assert all(pod["metadata"]["annotations"]["tensor-fusion.ai/gpu-ids"].startswith("GPU-") for pod in pods)
@@ -107,6 +120,29 @@ def test_the_controller_tells_of_workloads_and_of_the_pool(demo: Demo, shown: st
     (pool,) = demo.get("gpupools")
     assert (pool["status"]["phase"], pool["status"]["runningAppsCnt"]) == ("Running", len(workloads))
     assert pool["status"]["readyNodes"] == pool["status"]["totalNodes"] == 3
+
+
+def test_the_amounts_of_the_autoscaled_workload_follow_its_load_in_place(demo: Demo, shown: str) -> None:
+    assert re.search(r"embed .*TFLOPS, .*by the history of its", shown), shown
+    pods = demo.get("pods", "-n", "ml", "-l", "app=embed")
+    for pod in pods:
+        (card,) = from_text(pod["metadata"]["annotations"]["tensor-fusion.ai/effective"]).cards
+        assert 50 <= card.limits.tflops <= 140, "0.15 to 0.35 of 312 TFLOPS and a margin, instead of 200"
+        assert 8 * GIB <= card.limits.vram_bytes <= 12 * GIB, "9Gi and a margin, instead of 32Gi"
+        assert all(not status["restartCount"] for status in pod["status"]["containerStatuses"])
+
+
+def test_the_quota_shows_what_the_pods_hold(demo: Demo, shown: str) -> None:
+    cards = [
+        card for pod in demo.get("pods", "-n", "ml") for card in from_text(
+            pod["metadata"]["annotations"]["tensor-fusion.ai/effective"]
+        ).cards
+    ]  # fmt: skip
+    (quota,) = demo.get("gpuresourcequotas", "-n", "ml")
+    used = quota["status"]["used"]
+    assert used["workers"] == 8
+    fixed = sum(card.requests.vram_bytes for card in cards if card.requests.vram_bytes >= 16 * GIB)
+    assert fixed < parse_quantity(used["requests"]["vram"]) < fixed + 2 * 16 * GIB, "embed's move while they are read"
 
 
 def test_a_second_run_changes_nothing(demo: Demo, shown: str) -> None:
@@ -155,6 +191,6 @@ def test_platform_and_workloads_can_be_two_stacks(demo: Demo, shown: str) -> Non
     demo.pulumi("stack", "select", "--create", "two", folder="stacks/workloads")
     demo.pulumi("config", "set", "platformStack", "organization/tensorfusion-platform/two", folder="stacks/workloads")
     demo.pulumi("up", "--yes", "--skip-preview", folder="stacks/workloads")
-    assert demo.names("deployments", "-n", "ml") == {"chat", "train", "simulate"}
+    assert demo.names("deployments", "-n", "ml") == {"chat", "embed", "train", "simulate"}
     demo.pulumi("destroy", "--yes", folder="stacks/workloads")
     demo.pulumi("destroy", "--yes", folder="stacks/platform")
