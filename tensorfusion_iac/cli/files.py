@@ -64,6 +64,12 @@ def read_files(names: Sequence[str]) -> tuple[list[Document], list[Unreadable]]:
     return documents, unreadable
 
 
+def read_text(name: str) -> str:
+    """The text of one file. Raises Failure if it can't be opened; bytes that are no text become marks."""
+    ((_, content),) = _contents([name])
+    return content.decode("utf-8-sig", errors="replace")
+
+
 def _contents(names: Sequence[str]) -> list[tuple[str, bytes]]:
     """Everything is opened before anything is judged, so that one answer names every file that can't be."""
     found, refused = [], []

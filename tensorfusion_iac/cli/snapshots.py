@@ -15,20 +15,21 @@ from tensorfusion_iac.cli.yaml_text import plain
 
 if TYPE_CHECKING:
     from tensorfusion_iac.kube.client import Object
+    from tensorfusion_iac.kube.resource import Resource
 
 MOST_NODES, MOST_GPUS = 10_000, 128
 _WISH = re.compile(r"\s*(?P<gpus>[0-9]{1,3})\s*x\s*(?P<model>[A-Za-z0-9_.-]+)\s*(?:\*\s*(?P<nodes>[0-9]{1,5}))?\s*")
 
 
-def from_cluster(kubeconfig: Path) -> list[Object]:
-    """The objects of a running cluster."""
+def from_cluster(kubeconfig: Path, more: Sequence[Resource] = ()) -> list[Object]:
+    """The objects of a running cluster that scheduling goes by, and all of the kinds `more`."""
     from tensorfusion_iac.kube.client import Client
     from tensorfusion_iac.kube.errors import KubeError
-    from tensorfusion_iac.scheduling.snapshot import collect
+    from tensorfusion_iac.scheduling.snapshot import KINDS, collect
 
     async def read() -> list[Object]:
         async with await Client.from_kubeconfig(kubeconfig) as client:
-            return await collect(client)
+            return await collect(client, (*KINDS, *((resource, "") for resource in more)))
 
     try:
         return asyncio.run(read())

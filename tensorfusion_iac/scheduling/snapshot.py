@@ -64,10 +64,10 @@ def state_of(objects: Iterable[Mapping[str, Any]], *, agents_live: bool = False)
     return state
 
 
-async def collect(client: Client) -> list[Object]:
+async def collect(client: Client, kinds: Iterable[tuple[Resource, str]] = KINDS) -> list[Object]:
     """The objects of a cluster that a snapshot holds."""
     found: list[Object] = []
-    for resource, namespace in KINDS:
+    for resource, namespace in kinds:
         try:
             listing = await client.list(resource, namespace or None)
         except ApiError as error:

@@ -1,0 +1,247 @@
+"""Whether a preview's workloads find their place: rehearsed on the cluster's own state by `planning.rehearse` (SPEC §7).
+
+The state is read as the scheduler reads it. Judged are the workloads that change; what happens to others is told beside.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from tensorfusion_iac.api.desired import Desired
+from tensorfusion_iac.api.levels import PRIORITY, Mode
+from tensorfusion_iac.api.names import COMPONENT_LABEL
+from tensorfusion_iac.api.pools import selects
+from tensorfusion_iac.api.resources.selectors import LabelSelector
+from tensorfusion_iac.api.worker import WorkerSpec
+from tensorfusion_iac.controller.profiles import as_edited
+from tensorfusion_iac.planning.claim import claim_of
+from tensorfusion_iac.planning.rehearse import Evicted, Outcome, Pod, Roll, Waiting, rehearse
+from tensorfusion_iac.planning.rolling import Bounds
+from tensorfusion_iac.planning.shares import share_on
+from tensorfusion_iac.planning.simulate import PoolUse, pool_use
+from tensorfusion_iac.planning.units import tflops
+from tensorfusion_iac.report.preview import Raw
+from tensorfusion_iac.report.rolls import How, Way
+from tensorfusion_iac.report.workloads import Workload
+from tensorfusion_iac.report.world import World
+from tensorfusion_iac.scheduling.pods import RESOLVED, GpuPod
+from tensorfusion_iac.scheduling.snapshot import state_of
+from tensorfusion_iac.scheduling.state import ClusterState
+
+
+class Verdict(StrEnum):
+    """The end of it: everything that changes runs; some of it waits; a rolling update never ends; or that is not known."""
+
+    FITS = "fits"
+    WAITS = "waits"
+    DEADLOCK = "deadlock"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The outcome. `waiting`: pods of changed workloads; `waiting_others`: pods of others that did not wait before.
+
+    `held_up`: changed workloads that get their room only when others are deleted. `not_judged`: why the rest is open.
+    """
+
+    verdict: Verdict
+    waiting: tuple[Waiting, ...]
+    waiting_others: tuple[Waiting, ...]
+    waited_before: tuple[Waiting, ...]
+    evicted: tuple[Evicted, ...]
+    deadlocks: tuple[str, ...]
+    held_up: tuple[str, ...]
+    refused_resizes: tuple[tuple[str, str], ...]
+    not_judged: tuple[str, ...]
+    pools_before: tuple[PoolUse, ...]
+    pools_after: tuple[PoolUse, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A cluster's objects. `agents_live`: whether every node counts as alive, as in a dump, whose leases are old."""
+
+    objects: tuple[Raw, ...]
+    agents_live: bool
+
+
+class Live:
+    """The running pods of a cluster, by the workload that they belong to."""
+
+    def __init__(self, cluster: Cluster, world: World) -> None:
+        kept = [item for item in cluster.objects if item.get("kind") not in _OF_THE_WORLD]
+        laid = [raw for (kind, _, _), raw in world.objects.items() if kind in _OF_THE_WORLD]
+        self.state: ClusterState = state_of([*laid, *kept], agents_live=cluster.agents_live)
+
+    def of(self, workload: Workload) -> list[GpuPod]:
+        """The pods of a workload as it is before the change."""
+        before = workload.before
+        if before is None:
+            return []
+        pods = [pod for pod in self.state.pods.values() if pod.namespace == workload.namespace]
+        worker = before.seen
+        if worker is not None and worker.mode is Mode.REMOTE:
+            return [pod for pod in pods if pod.labels.get(COMPONENT_LABEL) == "worker" and pod.worker.workload == worker.workload]
+        if workload.kind == "Pod":
+            return [pod for pod in pods if pod.name == workload.name]
+        if workload.kind == "Job":
+            return [pod for pod in pods if workload.name in (pod.labels.get(_JOB), pod.labels.get(_OLD_JOB))]
+        selector = _selector(before.manifest.raw)
+        if selector is None:
+            return [pod for pod in pods if worker is not None and pod.worker.workload == worker.workload]
+        return [pod for pod in pods if selects(selector, pod.labels)]
+
+
+_OF_THE_WORLD = ("GPUPool", "GPUResourceQuota")
+_JOB, _OLD_JOB = "batch.kubernetes.io/job-name", "job-name"
+
+
+def judge_fit(
+    workloads: Sequence[Workload],
+    ways: Mapping[str, Way],
+    counts: Mapping[str, int],
+    sides: tuple[World, World],
+    cluster: Cluster,
+    not_judged: Iterable[str] = (),
+) -> Fit:
+    """Rehearse. `ways` and `counts` (pods wanted) are by the workload's title; `not_judged`: what is known to be missing."""
+    pools_before = pool_use(Live(cluster, sides[0]).state.ledger)
+    live = Live(cluster, sides[1])
+    state = live.state
+    belongs = {pod.uid: one.title for one in workloads for pod in live.of(one)}
+    pods = {pod.uid: _pod(pod, belongs.get(pod.uid, f"{pod.namespace}/{pod.worker.workload}")) for pod in state.pods.values()}
+    rolls: list[Roll] = []
+    leaving: list[str] = []
+    open_ends = list(not_judged)
+    for one in workloads:
+        uids = tuple(uid for uid, title in belongs.items() if title == one.title)
+        way = ways[one.title]
+        if way.how in (How.NOTHING, How.KEPT, How.IN_PLACE, How.NEW_PODS, How.OBJECT):
+            continue
+        if one.after is not None and (one.after.unknown or one.after.unread_profile):
+            open_ends.append(f"{one.title}: {_open(one)}")
+            continue
+        if one.after is not None and one.after.problems:
+            open_ends.append(f"{one.title}: admission would refuse its pods")
+            continue
+        if way.how in (How.DELETED, How.REPLACED) and not one.change.deletes_first:
+            leaving += uids
+        if one.after is not None:
+            rolls.append(_roll(one, way, counts[one.title], [pods[uid] for uid in uids]))
+    resizes = dict(_resizes(state, sides, {roll_uid for roll in rolls for roll_uid in roll.old}))
+    outcome = rehearse(state.ledger, _in_order(pods.values(), state), rolls, leaving=leaving, resizes=resizes)
+    return _fit(outcome, {roll.owner for roll in rolls}, open_ends, pools_before, pool_use(state.ledger))
+
+
+def _fit(
+    outcome: Outcome, changed: set[str], open_ends: list[str], before: tuple[PoolUse, ...], after: tuple[PoolUse, ...]
+) -> Fit:
+    waited = {one.owner: one.pods for one in outcome.before}
+    deadlocks = tuple(one.owner for one in outcome.stuck if one.would_fit)
+    stuck = {one.owner for one in outcome.stuck}
+    waiting = tuple(one for one in outcome.waiting if one.owner in changed)
+    others = tuple(one for one in outcome.waiting if one.owner not in changed and one.pods > waited.get(one.owner, 0))
+    refused = outcome.refused_resizes
+    if {one.owner for one in waiting} | stuck > set(deadlocks) or refused:
+        verdict = Verdict.WAITS
+    elif deadlocks:
+        verdict = Verdict.DEADLOCK
+    else:
+        verdict = Verdict.UNKNOWN if open_ends else Verdict.FITS
+    return Fit(
+        verdict, waiting, others, outcome.before, outcome.evicted, deadlocks,
+        tuple(owner for owner in outcome.held_up if owner in changed), refused, tuple(open_ends), before, after,
+    )  # fmt: skip
+
+
+def _roll(workload: Workload, way: Way, count: int, pods: list[Pod]) -> Roll:
+    after, uids = workload.after, tuple(pod.uid for pod in pods)
+    worker = after.worker if after is not None else None
+    if worker is None:  # the pods stay, and ask for no GPU any more
+        return Roll(workload.title, None, 0, old=uids)
+    priority = pods[0].priority if pods and workload.before and _same_class(workload) else PRIORITY[worker.qos]
+    new = Pod("", workload.title, workload.namespace, claim_of(worker), priority, shielded=worker.eviction_protection is not None)
+    if way.how is How.ROLLS and way.bounds is not None and uids:
+        return Roll(workload.title, new, count, old=uids, bounds=way.bounds, scales_old=workload.kind == "Deployment")
+    if way.how is How.REPLACED:
+        old = uids if workload.change.deletes_first else ()
+        return Roll(workload.title, new, count, old=old, bounds=Bounds(0 if old else count, count))
+    if way.how in (How.SCALED, How.NEXT_RUN):
+        return Roll(workload.title, new, count, kept=uids if way.how is How.SCALED else ())
+    return Roll(workload.title, new, count)
+
+
+def _same_class(workload: Workload) -> bool:
+    before, after = workload.before, workload.after
+    if before is None or after is None or before.seen is None or after.seen is None:
+        return False
+    return before.seen.priority_class == after.seen.priority_class
+
+
+def _pod(pod: GpuPod, owner: str) -> Pod:
+    started = pod.started.timestamp() if pod.started else 0.0
+    return Pod(
+        pod.uid, owner, pod.namespace, pod.claim, pod.priority, started,
+        shielded=pod.terminating or pod.worker.eviction_protection is not None,
+    )  # fmt: skip
+
+
+def _in_order(pods: Iterable[Pod], state: ClusterState) -> list[Pod]:
+    """The older ones first: they have waited longest. Gated pods are not to be scheduled yet."""
+    known = [pod for pod in pods if not state.pods[pod.uid].gates]
+    return sorted(known, key=lambda pod: (state.pods[pod.uid].created, pod.uid))
+
+
+def _resizes(state: ClusterState, sides: tuple[World, World], going: set[str]) -> Iterator[tuple[str, Desired]]:
+    """Pods whose profile gives other amounts now, and what they are to have, on the cards where they are."""
+    for uid, pod in state.pods.items():
+        profile = pod.worker.profile
+        if profile is None or uid in going or state.ledger.get(uid) is None:
+            continue
+        keys = pod.namespace, profile.name
+        was, now = sides[0].profiles.get(keys), sides[1].profiles.get(keys)
+        if was is None or now is None or was.spec == now.spec:
+            continue
+        edited = as_edited(pod.worker, _sources(pod), sides[1].objects["WorkloadProfile", *keys].get("spec") or {})
+        if edited != pod.worker:
+            yield uid, _desired(state, uid, edited)
+
+
+def _desired(state: ClusterState, uid: str, worker: WorkerSpec) -> Desired:
+    entry = state.ledger.get(uid)
+    card = state.inventory.card(entry.reservation.shares[0].uuid) if entry is not None else None
+    if card is None:
+        return Desired()
+    share = share_on(claim_of(replace(worker, partition_template=None)), card)
+    return Desired(tflops(share.mflops), tflops(share.limit_mflops), share.vram_bytes, share.limit_vram_bytes)
+
+
+def _sources(pod: GpuPod) -> Mapping[str, str]:
+    try:
+        found = json.loads(pod.annotations[RESOLVED]).get("sources")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _selector(raw: Raw) -> LabelSelector | None:
+    spec = raw.get("spec")
+    selector: Any = spec.get("selector") if isinstance(spec, Mapping) else None
+    if not isinstance(selector, Mapping) or not selector:
+        return None
+    try:
+        return LabelSelector.model_validate(selector)
+    except ValueError:
+        return None
+
+
+def _open(workload: Workload) -> str:
+    after = workload.after
+    if after is not None and after.unread_profile:
+        return f"WorkloadProfile {after.unread_profile} is not at hand"
+    return f"{', '.join(after.unknown if after else ())} known only at deployment"
