@@ -42,6 +42,9 @@ COMMANDS = (
     Entry("annotations", "annotations", "List the annotations, their values and their Python arguments."),
     Entry("models", "models", "List the GPU models that `gpu-model` can name."),
     Entry("explain", "explain", "Say why a pod is pending, or on which GPUs it is.", "controller"),
+    Entry("doctor", "doctor", "Say what each node can do, what is wrong with a cluster, and what to do about it.", "controller"),
+    Entry("status", "status", "Show pools, workloads, quotas, and what waits with its reason.", "controller"),
+    Entry("top", "top", "Show what cards and pods use now.", "controller"),
     Entry("simulate", "simulate", "Place workloads on nodes that exist or are wished for, as the scheduler would.", "controller"),
     Entry("policies", "policies", "List the rules of the policy pack, and where the pack is."),
     Entry("report", "report", "Say what a Pulumi preview means for GPUs: changes, fit, cost, risks.", "controller"),
@@ -114,14 +117,19 @@ def _options() -> None:
     """The options before the command: none of our own."""
 
 
-def main() -> None:
-    """The entry point of the program `tensorfusion`."""
+def kubectl_plugin() -> None:
+    """The entry point of `kubectl-tensorfusion`, which kubectl runs for `kubectl tensorfusion ...`."""
+    main("kubectl tensorfusion")
+
+
+def main(name: str = "tensorfusion") -> None:
+    """The entry point of the program, which calls itself `name`."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:  # a file name, or a terminal, need not be able to show everything
             reconfigure(errors="backslashreplace")
     try:
-        app(prog_name="tensorfusion")
+        app(prog_name=name)
     except BrokenPipeError:
         _forget_output()
         sys.exit(int(Exit.OK))
