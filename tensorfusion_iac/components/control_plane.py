@@ -72,7 +72,7 @@ class ControlPlane(Component):
         programs = [*platform.controller(settings), *platform.webhook(settings), *platform.scheduler(settings)]
         running = self._declare(map(self._patient, programs), ready)
         if settings.monitoring is not None:
-            self._declare(platform.service_monitors(settings), base)
+            self._declare(platform.monitors(settings), base)
         if settings.agents is not None:
             # The policies hold each agent to its node, so that they are there before the first.
             rights = self._declare(platform.agent_rights(), base)

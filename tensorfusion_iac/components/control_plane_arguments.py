@@ -46,6 +46,7 @@ class ControlPlaneArguments(TypedDict, total=False):
     api_server_ports: Sequence[int]
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"]
     monitoring: Literal["prometheus-operator"]
+    monitoring_labels: Mapping[str, str]
     timeout_s: float
     agents: bool
     agent_node_selector: Mapping[str, str]
@@ -79,6 +80,7 @@ def settings_of(given: Mapping[str, Any]) -> Settings:
     shared = (
         "image", "scheduler_image", "image_pull_secrets", "resources", "tolerations", "certificates", "webhook_host_network",
         "webhook_port", "api_server_ports", "log_level", "monitoring",
+        "monitoring_labels",
     )  # fmt: skip
     replicas = given.get("replicas", {})
     return Settings(
@@ -104,6 +106,7 @@ def _belong(given: dict[str, Any], runtime: str, problems: list[Problem]) -> Non
         if runtime == "cluster":
             wrong = 'only for runtime="local"' if name == "webhook_url" else ""
             wrong = wrong or ("only with agents" if name in _AGENT_ARGUMENTS and given.get("agents") is False else "")
+            wrong = wrong or ("only with monitoring" if name == "monitoring_labels" and "monitoring" not in given else "")
         else:
             wrong = "" if name in (*_EVERYWHERE, *theirs[runtime]) else 'only for runtime="cluster"'
         if wrong:
@@ -135,6 +138,7 @@ def _in_cluster(given: dict[str, Any], checks: Checks) -> None:
     _keep(given, checks, "agent_tolerations", _list_of(_is_mapping), "a list of tolerations")
     _keep(given, checks, "image_pull_secrets", _list_of(_is_text), "a list of names of Secrets")
     _keep(given, checks, "agent_node_selector", _is_texts, "a mapping of labels to texts that is not empty")
+    _keep(given, checks, "monitoring_labels", _is_texts, "a mapping of labels to texts that is not empty")
     _keep(given, checks, "agent_toolkit_folder", lambda path: _is_text(path) and path.startswith("/"), "a path from /")
     _keep(given, checks, "container_runtime", _is_text, "the name of a runtime of containerd, such as nvidia")
     _resources(given, checks)

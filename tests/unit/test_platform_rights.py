@@ -63,6 +63,28 @@ CONTROLLER = {
     },
     "kube-node-lease": {f"leases.coordination.k8s.io: {READ}"},
 }
+AGENT = {
+    "cluster": {
+        f"nodes,pods: {READ}",
+        "events: create",
+        "tokenreviews.authentication.k8s.io: create",
+        f"gpus.tensor-fusion.ai: {READ},create,patch",
+        "gpunodes.tensor-fusion.ai: create,patch",
+        "gpunodes/status,gpus/status.tensor-fusion.ai: patch",
+    },
+    "kube-node-lease": {"leases.coordination.k8s.io: create,patch"},
+}
+PEOPLE = {
+    "tensor-fusion-view": {f"tensorfusionworkloads,workloadprofiles.tensor-fusion.ai: {READ}"},
+    "tensor-fusion-edit": {
+        f"tensorfusionworkloads,workloadprofiles.tensor-fusion.ai: {READ},create,delete,deletecollection,patch,update",
+        "tensorfusionworkloads/scale.tensor-fusion.ai: get,patch,update",
+    },
+    "tensor-fusion-admin": {
+        f"gpupools,gpuresourcequotas.tensor-fusion.ai: {READ},create,delete,deletecollection,patch,update",
+        f"gpunodes,gpus.tensor-fusion.ai: {READ}",
+    },
+}
 
 
 def _rights(manifests: Iterable[dict[str, Any]]) -> dict[str, set[str]]:
@@ -88,8 +110,9 @@ def _words(rule: dict[str, Any]) -> str:
         (platform.webhook_rights(), WEBHOOK),
         (platform.scheduler_rights(), SCHEDULER),
         (platform.controller_rights(), CONTROLLER),
+        (platform.agent_rights(), AGENT),
     ],
-    ids=["webhook", "scheduler", "controller"],
+    ids=["webhook", "scheduler", "controller", "agent"],
 )
 def test_a_program_has_the_rights_on_its_list_and_no_others(manifests: Any, written: dict[str, set[str]]) -> None:
     assert _rights(manifests) == written
@@ -100,6 +123,7 @@ def test_no_right_has_a_wildcard_and_every_binding_names_its_role_and_account() 
         (platform.webhook_rights(), "tensor-fusion-webhook"),
         (platform.scheduler_rights(), "tensor-fusion-scheduler"),
         (platform.controller_rights(), "tensor-fusion-controller"),
+        (platform.agent_rights(), "tensor-fusion-agent"),
     ):
         for manifest in rights:
             assert "*" not in str(manifest)
@@ -124,3 +148,24 @@ def test_there_is_a_priority_class_for_each_qos() -> None:
         "tensor-fusion-high": 10_000,
         "tensor-fusion-critical": 100_000,
     }
+
+
+def test_the_scheduler_of_a_cluster_has_a_lease_of_its_own_and_the_clusters_own_roles() -> None:
+    made = [*platform.scheduler_rights(platform.LEASE), *platform.kube_scheduler_rights(platform.LEASE)]
+    assert "kube-scheduler" not in _rights(platform.scheduler_rights(platform.LEASE)).get("kube-system", set())
+    roles = {item["roleRef"]["name"] for item in made if item["kind"].endswith("Binding")}
+    assert roles == {
+        "extension-apiserver-authentication-reader", "system:kube-scheduler", "system:volume-scheduler",
+        "tensor-fusion-kube-scheduler", "tensor-fusion-scheduler",
+    }  # fmt: skip
+    names = [(item["kind"], item["metadata"].get("namespace"), item["metadata"]["name"]) for item in made]
+    assert len(names) == len(set(names))
+
+
+def test_people_have_roles_of_which_two_go_into_kubernetes_own() -> None:
+    roles = {item["metadata"]["name"]: item for item in platform.user_roles()}
+    assert {name: {_words(rule) for rule in role["rules"]} for name, role in roles.items()} == PEOPLE
+    for name, role in roles.items():
+        marks = {key for key in role["metadata"]["labels"] if key.startswith("rbac.authorization.k8s.io/")}
+        level = name.removeprefix("tensor-fusion-")
+        assert marks == (set() if level == "admin" else {f"rbac.authorization.k8s.io/aggregate-to-{level}"})

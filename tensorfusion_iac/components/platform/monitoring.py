@@ -1,8 +1,8 @@
-"""What prometheus-operator is told: a headless Service and a ServiceMonitor for each program that has metrics (Part 6). Pure."""
+"""What prometheus-operator is told: a headless Service and a ServiceMonitor for each program, and the alerts (Part 6). Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tensorfusion_iac.api.names import (
     AGENT_ACCOUNT,
@@ -12,6 +12,7 @@ from tensorfusion_iac.api.names import (
     SYSTEM_NAMESPACE,
     WEBHOOK_ACCOUNT,
 )
+from tensorfusion_iac.components.alerts import prometheus_rule
 from tensorfusion_iac.components.platform import pods
 from tensorfusion_iac.components.platform.agents import METRICS_PORT
 from tensorfusion_iac.components.platform.foundation import LABELS, Manifest
@@ -24,16 +25,18 @@ _METRICS = "tensor-fusion.ai/metrics"
 """Label of the Services that are scraped; the webhook's other Service must not be found too."""
 
 
-def service_monitors(settings: Settings) -> Iterator[Manifest]:
-    """All of them; their CRDs are prometheus-operator's."""
-    yield from _scraped(CONTROLLER_ACCOUNT, SYSTEM_NAMESPACE, CONTROLLER_PORT)
-    yield from _scraped(SCHEDULER_ACCOUNT, SYSTEM_NAMESPACE, TELEMETRY_PORT)
-    yield from _scraped(WEBHOOK_ACCOUNT, SYSTEM_NAMESPACE, settings.webhook_port, scheme="https")
+def monitors(settings: Settings) -> Iterator[Manifest]:
+    """All of them, with the labels by which a Prometheus selects its own; their CRDs are prometheus-operator's."""
+    ports = {CONTROLLER_ACCOUNT: CONTROLLER_PORT, SCHEDULER_ACCOUNT: TELEMETRY_PORT, WEBHOOK_ACCOUNT: settings.webhook_port}
+    labels = {**settings.monitoring_labels, **LABELS}
+    for program, port in ports.items():
+        yield from _scraped(program, SYSTEM_NAMESPACE, port, labels)
     if settings.agents is not None:
-        yield from _scraped(AGENT_ACCOUNT, AGENT_NAMESPACE, METRICS_PORT)
+        yield from _scraped(AGENT_ACCOUNT, AGENT_NAMESPACE, METRICS_PORT, labels)
+    yield prometheus_rule("tensor-fusion", SYSTEM_NAMESPACE, labels)
 
 
-def _scraped(program: str, namespace: str, port: int, scheme: str = "http") -> Iterator[Manifest]:
+def _scraped(program: str, namespace: str, port: int, labels: Mapping[str, str]) -> Iterator[Manifest]:
     metadata = {"name": f"{program}-metrics", "namespace": namespace, "labels": LABELS | {_METRICS: program}}
     yield {
         "apiVersion": "v1",
@@ -45,12 +48,14 @@ def _scraped(program: str, namespace: str, port: int, scheme: str = "http") -> I
             "ports": [{"name": "metrics", "port": port, "targetPort": port, "protocol": "TCP"}],
         },
     }
-    endpoint: Manifest = {"port": "metrics", "scheme": scheme, "interval": "30s"}
-    if scheme == "https":
-        endpoint["tlsConfig"] = {"insecureSkipVerify": True}  # its authority is known to the API server alone
+    # Of pods that use a card our metrics say themselves which they are: not the agent's.
+    endpoint: Manifest = {"port": "metrics", "scheme": "http", "interval": "30s", "honorLabels": True}
+    if program == WEBHOOK_ACCOUNT:
+        # Its authority is known to the API server alone.
+        endpoint |= {"scheme": "https", "tlsConfig": {"insecureSkipVerify": True}}
     yield {
         "apiVersion": API_VERSION,
         "kind": "ServiceMonitor",
-        "metadata": {"name": program, "namespace": namespace, "labels": LABELS},
+        "metadata": {"name": program, "namespace": namespace, "labels": dict(labels)},
         "spec": {"selector": {"matchLabels": {_METRICS: program}}, "endpoints": [endpoint]},
     }

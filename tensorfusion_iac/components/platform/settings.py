@@ -65,6 +65,7 @@ class Settings:
     api_server_ports: Sequence[int] = (443, 6443)
     log_level: str = "INFO"
     monitoring: Literal["prometheus-operator"] | None = None
+    monitoring_labels: Mapping[str, str] = field(default_factory=dict)
     agents: Agents | None = field(default_factory=Agents)
 
     def replicas_of(self, program: str) -> int:
