@@ -1,4 +1,7 @@
-"""What must hold when programs die, answers are lost and the lease changes hands (TARGETS R1, R10), on the real cluster."""
+"""What must hold when programs die, answers are lost and the lease changes hands (TARGETS R1, R10), on the real cluster.
+
+TENSORFUSION_PODS sets how many pods live through the kills (`make test`: 60; long mode: 500).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,12 +20,16 @@ from gpu_plane import GIB, GpuPlane, annotation, cards_of, gpu_plane, pod, promi
 
 from tensorfusion_iac.api.quantity import format_bytes
 from tensorfusion_iac.kube.client import Client, PatchType
-from tensorfusion_iac.kube.errors import ApiError
+from tensorfusion_iac.kube.errors import ApiError, KubeError
 from tensorfusion_iac.kube.resource import GPUS, PODS
+from tensorfusion_iac.local import leftovers
 from tensorfusion_iac.local.state import NodeGroup
+from tensorfusion_iac.scheduling.snapshot import collect, state_of
 
 pytestmark = pytest.mark.cluster
 GROUPS = (NodeGroup(model="A100_SXM_80G", gpus_per_node=8, nodes=4),)
+PODS_WANTED = int(os.environ.get("TENSORFUSION_PODS", "60"))
+KILLS = min(max(PODS_WANTED // 15, 4), 16)
 
 
 @pytest.fixture(scope="module")
@@ -73,24 +80,98 @@ def test_after_a_kill_the_books_are_read_back_from_the_pods(plane: GpuPlane, ns:
     assert max(promised(plane.pods(ns)).values()) <= 80 * GIB
 
 
-def test_no_card_is_overpromised_and_nothing_leaks_under_kills_deletes_and_bursts(plane: GpuPlane, ns: str) -> None:
-    rng = random.Random(7)
-    pods = [pod(ns, f"p-{at}", vram(rng.choice([10, 20, 30, 70]), gpu_count=rng.choice([1, 1, 2]))) for at in range(240)]
-    for start in range(0, 240, 60):
-        plane.create(*pods[start : start + 60])
-        time.sleep(rng.uniform(0.5, 2.0))
-        plane.extender.kill()
-        living = [item["metadata"]["name"] for item in plane.pods(ns)]
-        plane.delete(ns, *rng.sample(living, len(living) // 3))
-        plane.extender.start()
-        wait_ready(plane)
-        assert max(promised(plane.pods(ns)).values(), default=0) <= 80 * GIB
+class Churn:
+    """Pods of mixed sizes that come and go in a thread, whatever the API server answers, until `PODS_WANTED` were created."""
 
-    mirror_shows_what_the_annotations_say(plane, ns)
+    def __init__(self, plane: GpuPlane, namespace: str) -> None:
+        self._plane, self._namespace, self._rng = plane, namespace, random.Random(7)
+        self._thread = threading.Thread(target=lambda: plane.ask(self._run), daemon=True)
+        self.created = 0
+        self._thread.start()
+
+    def wait_until_created(self, count: int) -> None:
+        deadline = time.monotonic() + 120
+        while self.created < count:
+            assert self._thread.is_alive()
+            assert time.monotonic() < deadline, f"{self.created} of {count} pods"
+            time.sleep(0.02)
+
+    async def _run(self, client: Client) -> None:
+        living: list[str] = []
+        while self.created < PODS_WANTED:
+            for _ in range(5):
+                spec = vram(self._rng.choice([10, 20, 30, 70]), gpu_count=self._rng.choice([1, 1, 2]))
+                body = pod(self._namespace, f"p-{self.created}", spec)
+                await _insist(lambda body=body: client.create(PODS, body, self._namespace))  # type: ignore[misc]
+                living.append(f"p-{self.created}")
+                self.created += 1
+            for name in self._rng.sample(living, 2 if len(living) < 30 else 5):
+                living.remove(name)
+                await _insist(lambda name=name: client.delete(PODS, name, self._namespace))  # type: ignore[misc]
+            await asyncio.sleep(self._rng.uniform(0.1, 0.9))
+
+
+async def _insist(call: Callable[[], Awaitable[object]]) -> None:
+    """Until the server has done it; an answer that was lost shows as "exists already" or "not there" at the next try."""
+    while True:
+        try:
+            await call()
+        except ApiError as error:
+            if error.already_exists or error.not_found:
+                return
+        except KubeError:
+            pass
+        else:
+            return
+        await asyncio.sleep(0.2)
+
+
+def kill_api_server(plane: GpuPlane) -> None:
+    """With SIGKILL; its supervisor starts it again."""
+    for running in leftovers.find(plane.layout.root, "kube-apiserver"):
+        running.process.kill()
+
+
+def answering(plane: GpuPlane) -> None:
+    """Wait until the API server answers again."""
+    deadline = time.monotonic() + 90
+    while True:
+        try:
+            plane.ask(lambda client: client.text("/readyz"))
+        except KubeError:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        else:
+            return
+
+
+def test_status_annotations_and_a_recount_agree_after_kills_of_extender_and_api_server(plane: GpuPlane, ns: str) -> None:
+    rng, churn = random.Random(), Churn(plane, ns)
+    for kill in range(KILLS):
+        churn.wait_until_created(PODS_WANTED * kill // KILLS + 5)
+        time.sleep(rng.uniform(0.0, 0.5))
+        if kill % 2:
+            kill_api_server(plane)
+        else:
+            plane.extender.kill()
+            plane.extender.start()
+    churn.wait_until_created(PODS_WANTED)
+    answering(plane)
+    wait_ready(plane)
+
+    plane.until("no pod waits that has room", lambda client: _no_pod_waits_that_has_room(client, ns))
     assert max(promised(plane.pods(ns)).values()) <= 80 * GIB
+    mirror_shows_what_the_annotations_say(plane, ns)
     plane.delete(ns, *(item["metadata"]["name"] for item in plane.pods(ns)))
     plane.create(*(pod(ns, f"whole-{at}", worker(dedicated=True, gpu_model="A100", gpu_count=8)) for at in range(4)))
     assert len(plane.bound(ns, 4)) == 4  # every card is free again
+
+
+async def _no_pod_waits_that_has_room(client: Client, namespace: str) -> bool:
+    """A recount from the cluster's objects alone, by books that are made anew: nobody who waits would fit."""
+    state = state_of(await collect(client), agents_live=True)
+    waiting = [pod for pod in state.pods.values() if pod.namespace == namespace and not pod.node]
+    return not any(state.allocator.fit(pod.claim).nodes.any() for pod in waiting)
 
 
 def test_while_another_holds_the_lease_nothing_is_bound(plane: GpuPlane, ns: str) -> None:
