@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -81,6 +81,12 @@ class Pki:
     def pair(self, name: str) -> Pair:
         """Certificate and key of a leaf or an authority; of SERVICE_ACCOUNTS, public and private key."""
         return Pair(self.folder / f"{name}.crt", self.folder / f"{name}.key")
+
+
+def for_nodes(gateway: str, more: tuple[Leaf, ...]) -> tuple[Leaf, ...]:
+    """The leaves of a control plane with real nodes, which reach the API server at `gateway`, and `more` of theirs."""
+    known = (replace(leaf, hosts=(*leaf.hosts, gateway)) if leaf.name == "apiserver" else leaf for leaf in LEAVES)
+    return (*known, *more)
 
 
 def ensure(folder: Path, now: datetime | None = None, leaves: tuple[Leaf, ...] = LEAVES) -> Pki:

@@ -1,7 +1,7 @@
 """The command line of every process of the control plane, from its ports, its certificates and its folders.
 
-Everything listens on the loopback interface, and what holds data asks for a client certificate. Only what a local
-cluster needs is turned on; the recipe is TOOLCHAIN.md's.
+Everything listens on the loopback interface, and what holds data asks for a client certificate. Only what a local cluster needs
+is turned on; the recipe is TOOLCHAIN.md's. Real nodes have a bridge of their own (real_nodes/).
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from tensorfusion_iac.local.certs import CLUSTER, ETCD, SERVICE_ACCOUNTS, Pki
 from tensorfusion_iac.local.layout import Layout
 from tensorfusion_iac.local.ports import HOST
 from tensorfusion_iac.local.process import Probe, Process
+from tensorfusion_iac.local.real_nodes import rows
+from tensorfusion_iac.local.real_nodes.outside import nodes_of
+from tensorfusion_iac.local.real_nodes.plan import RealNode
 from tensorfusion_iac.local.state import Settings
 
 TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 """The programs that are needed, by their names in the tool chain."""
 
 PROCESSES = (*TOOLS, "simulated-agents", "webhook", "extender", "controller")
-"""The names of all processes, in the order of the table."""
+"""The names of all processes but those of real nodes, in the order of the table."""
 
 SERVICE_RANGE = "10.96.0.0/16"
 POD_RANGE = "10.128.0.0/10"
@@ -44,7 +47,7 @@ def table(settings: Settings, layout: Layout) -> tuple[Process, ...]:
     pki = Pki(layout.pki)
     return (
         _etcd(settings, layout, pki),
-        _apiserver(settings, pki),
+        _apiserver(settings, layout, pki),
         _controller_manager(settings, layout, pki),
         _scheduler(settings, layout, pki),
         _kwok(settings, layout),
@@ -52,6 +55,7 @@ def table(settings: Settings, layout: Layout) -> tuple[Process, ...]:
         _webhook(settings, layout),
         _extender(settings, layout),
         _controller(settings, layout),
+        *rows.rows(nodes_of(layout, settings), settings.ports.apiserver, pki),
     )
 
 
@@ -101,13 +105,12 @@ def _etcd(settings: Settings, layout: Layout, pki: Pki) -> Process:
     return Process("etcd", argv, Probe(f"{client}/health", authority, pki.pair("etcd-client")))
 
 
-def _apiserver(settings: Settings, pki: Pki) -> Process:
+def _apiserver(settings: Settings, layout: Layout, pki: Pki) -> Process:
     server, store, accounts = pki.pair("apiserver"), pki.pair("etcd-client"), pki.pair(SERVICE_ACCOUNTS)
     authority = pki.pair(CLUSTER).certificate
     argv = (
         str(settings.tools["kube-apiserver"]),
         f"--bind-address={HOST}",
-        f"--advertise-address={HOST}",
         f"--secure-port={settings.ports.apiserver}",
         f"--tls-cert-file={server.certificate}",
         f"--tls-private-key-file={server.key}",
@@ -124,11 +127,18 @@ def _apiserver(settings: Settings, pki: Pki) -> Process:
         f"--service-account-issuer={_ISSUER}",
         f"--service-account-key-file={accounts.certificate}",
         f"--service-account-signing-key-file={accounts.key}",
-        "--endpoint-reconciler-type=none",  # a loopback address is no endpoint, and pods here have no network
         "--profiling=false",
+        *_reached_by(nodes_of(layout, settings), pki),
     )
     probe = Probe(f"{server_url(settings)}/readyz", authority, pki.pair("admin"))
     return Process("kube-apiserver", argv, probe, after=("etcd",))
+
+
+def _reached_by(nodes: tuple[RealNode, ...], pki: Pki) -> tuple[str, ...]:
+    if nodes:
+        return rows.apiserver_options(nodes[0].network, pki)
+    # A loopback address is no endpoint, and simulated pods have no network.
+    return (f"--advertise-address={HOST}", "--endpoint-reconciler-type=none")
 
 
 def _controller_manager(settings: Settings, layout: Layout, pki: Pki) -> Process:

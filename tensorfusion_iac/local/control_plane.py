@@ -26,6 +26,10 @@ from tensorfusion_iac.local.catalogue import look_up
 from tensorfusion_iac.local.errors import LocalError
 from tensorfusion_iac.local.layout import Layout, write_private_if_changed
 from tensorfusion_iac.local.locks import is_held, locked
+from tensorfusion_iac.local.real_nodes import files, rows
+from tensorfusion_iac.local.real_nodes import setup as real_nodes
+from tensorfusion_iac.local.real_nodes.outside import nodes_of
+from tensorfusion_iac.local.real_nodes.plan import RealNode
 from tensorfusion_iac.local.state import (
     NodeGroup,
     Phase,
@@ -56,6 +60,7 @@ class Wish:
 
     groups: tuple[NodeGroup, ...] | None = None
     port: int | None = None
+    real_nodes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +120,7 @@ def purge(layout: Layout, say: Say) -> bool:
     with _turn(layout, say):
         ended = _end(layout, say)
         try:
-            layout.purge((leftovers.SUPERVISOR, *commands.PROCESSES))
+            layout.purge((leftovers.SUPERVISOR, *commands.PROCESSES, *rows.log_names(layout)))
         except OSError as error:
             raise LocalError(f"cannot remove {error.filename}: {error.strerror}") from None
         return ended
@@ -147,6 +152,11 @@ def _change_running(layout: Layout, remembered: Settings, wish: Wish, say: Say) 
             f"the control plane in {layout.root} is already up on port {remembered.ports.apiserver}; "
             f"run `tensorfusion local down` before `up --port {wish.port}`"
         )
+    if wish.real_nodes is not None and wish.real_nodes != remembered.real_nodes:
+        raise LocalError(
+            f"the control plane in {layout.root} is already up with {remembered.real_nodes} real nodes; "
+            f"run `tensorfusion local down` before `up --real-nodes {wish.real_nodes}`"
+        )
     if wish.groups is None or wish.groups == remembered.groups:
         return remembered
     fleet.build(wish.groups, look_up)
@@ -172,8 +182,13 @@ def _start(
     choice = ports.choose(remembered.ports if remembered else None, wish.port, ports.is_free)
     for name, old in choice.moved.items():
         say(f"port {old} of {name} is in use now; it moves to {getattr(choice.ports, name)}")
-    settings = Settings(ports=choice.ports, groups=groups, tools=dict(tools()))
-    _write_files(layout, settings)
+    count = wish.real_nodes if wish.real_nodes is not None else remembered.real_nodes if remembered else 0
+    number = remembered.network if remembered else None
+    settings = Settings(
+        ports=choice.ports, groups=groups, tools=dict(tools()) | (real_nodes.tools(say) if count else {}),
+        real_nodes=count, network=real_nodes.network_number(number) if count else number,
+    )  # fmt: skip
+    _write_files(layout, settings, say)
     _start_supervisor(layout, owner_pid)
     return settings
 
@@ -192,8 +207,10 @@ def _start_supervisor(layout: Layout, owner_pid: int | None) -> None:
         raise LocalError(f"the supervisor cannot start; the end of {log}:\n{_tail(log)}")
 
 
-def _write_files(layout: Layout, settings: Settings) -> None:
-    pki = certs.ensure(layout.pki)
+def _write_files(layout: Layout, settings: Settings, say: Say) -> None:
+    nodes = nodes_of(layout, settings)
+    leaves = certs.for_nodes(nodes[0].network.gateway, files.leaves(nodes)) if nodes else certs.LEAVES
+    pki = certs.ensure(layout.pki, leaves=leaves)
     authority, server = pki.pair(certs.CLUSTER).certificate.read_bytes(), commands.server_url(settings)
     paths = {user: layout.component_kubeconfig(user) for user in _COMPONENTS} | {"admin": layout.kubeconfig}
     for user, path in paths.items():
@@ -203,6 +220,8 @@ def _write_files(layout: Layout, settings: Settings) -> None:
     scheduler = scheduler_config.render(layout.component_kubeconfig("scheduler"), settings.ports.extender)
     write_private_if_changed(commands.scheduler_config_path(layout), scheduler.encode())
     write_private_if_changed(commands.kwok_config_path(layout), stages.render().encode())
+    if nodes:
+        real_nodes.write(nodes, pki, settings.ports.apiserver, settings.tools, say)
     save(layout.settings, settings)
 
 
@@ -226,6 +245,7 @@ def _wait_until_ready(layout: Layout, settings: Settings, say: Say, deadline: fl
             raise LocalError(f"not ready in time: {', '.join(sorted(waiting))}; see {layout.logs}")
         time.sleep(_POLL_S)
     asyncio.run(_nodes_ready(layout, fleet.build(settings.groups, look_up), deadline))
+    asyncio.run(_real_nodes_ready(layout, nodes_of(layout, settings), deadline))
 
 
 def _ready(runtime: Runtime | None) -> set[str]:
@@ -258,6 +278,15 @@ async def _nodes_ready(layout: Layout, wanted: Sequence[fleet.FleetNode], deadli
             await asyncio.sleep(_POLL_S)
 
 
+async def _real_nodes_ready(layout: Layout, nodes: Sequence[RealNode], deadline: float) -> None:
+    async with await Client.from_kubeconfig(layout.kubeconfig) as client:
+        for node in nodes:
+            while not await real_nodes.is_ready(client, node):
+                if time.monotonic() > deadline:
+                    raise LocalError(f"{node.name} is not ready in time; see {layout.log(f'{node.name}-kubelet')}")
+                await asyncio.sleep(_POLL_S)
+
+
 def describe(groups: tuple[NodeGroup, ...]) -> str:
     """The simulated nodes in a few words."""
     parts = [f"{group.nodes} x {group.gpus_per_node} {group.model}" for group in groups]
@@ -274,6 +303,7 @@ def _end(layout: Layout, say: Say) -> bool:
     if left := leftovers.find(layout.root):
         say(f"ending what was left running: {', '.join(item.name for item in left)}")
         _end_all(left, _GRACE_S)
+    real_nodes.end(layout)
     layout.runtime.unlink(missing_ok=True)
     return bool(found)
 

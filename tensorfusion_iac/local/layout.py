@@ -78,6 +78,11 @@ class Layout:
         """The cluster's objects; kept by `down`."""
         return self.own / "etcd"
 
+    @property
+    def real_nodes(self) -> Path:
+        """Of the real nodes: their images, and a folder for each."""
+        return self.own / "nodes"
+
     def log(self, process: str) -> Path:
         """The log of one process."""
         return self.logs / f"{process}.log"

@@ -53,6 +53,9 @@ class Settings(_Record):
     ports: Ports
     groups: tuple[NodeGroup, ...]
     tools: dict[str, Path]
+    real_nodes: Annotated[int, Field(ge=0, le=4)] = 0
+    network: Annotated[int, Field(ge=0, le=255)] | None = None
+    """of the real nodes (real_nodes/plan.py)"""
 
 
 class Phase(StrEnum):

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -71,6 +71,12 @@ def own_package() -> Iterator[Entry]:
     yield f"{metadata}/entry_points.txt", (found.read_text("entry_points.txt") or "").encode()
     script = f"#!/usr/local/bin/python{VERSION}\nimport sys\nfrom tensorfusion_iac.cli import main\nsys.exit(main())\n"
     yield "usr/local/bin/tensorfusion", script.encode()
+
+
+def with_libraries(programs: Mapping[str, Path]) -> Iterator[Entry]:
+    """Programs (their paths in the image, and here) with the shared libraries that they load."""
+    yield from programs.items()
+    yield from _libraries(list(programs.values()))
 
 
 def needed_distributions() -> list[Distribution]:

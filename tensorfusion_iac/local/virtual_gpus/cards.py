@@ -56,12 +56,18 @@ class Fake:
         return self._library / "libnvidia-ml.so.1"
 
     def add_card(
-        self, name: str = "NVIDIA A100-SXM4-80GB", total_gib: int = 80, *, reserved_bytes: int = 600 * 2**20, numa_node: int = 0
+        self,
+        name: str = "NVIDIA A100-SXM4-80GB",
+        total_gib: int = 80,
+        *,
+        reserved_bytes: int = 600 * 2**20,
+        numa_node: int = 0,
+        uuid: str = "",
     ) -> Card:
-        """One more card; its UUID and bus id follow from its index."""
+        """One more card; its bus id follows from its index, and its UUID where none is given."""
         index = self.state.card_count
         card: Card = self.state.cards[index]
-        card.uuid = b"GPU-%08x-0000-4000-8000-000000000000" % (0xAB00 + index)
+        card.uuid = uuid.encode() or b"GPU-%08x-0000-4000-8000-000000000000" % (0xAB00 + index)
         card.name = name.encode()
         card.bus_id = b"00000000:%02X:00.0" % (index + 1)
         card.total_bytes, card.reserved_bytes = total_gib * GIB, reserved_bytes

@@ -1,0 +1,163 @@
+"""The first process of a real node, in its own namespaces: `python -m tensorfusion_iac.local.real_nodes.inside ROOT ORDINAL`.
+
+Mounts what belongs to the node alone, sets up its network, and starts what runs on a node: the simulated cards, containerd with
+our images, kube-proxy and kubelet. When one of these ends, so does the node; the supervisor starts it again. Orphans are reaped.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from tensorfusion_iac.local.errors import LocalError
+from tensorfusion_iac.local.layout import Layout
+from tensorfusion_iac.local.real_nodes import cgroups, files
+from tensorfusion_iac.local.real_nodes.network import ip
+from tensorfusion_iac.local.real_nodes.outside import GO, nodes_of
+from tensorfusion_iac.local.real_nodes.plan import RealNode
+from tensorfusion_iac.local.state import load_settings
+from tensorfusion_iac.local.supervised import LOG_LIMIT_BYTES
+
+KUBELET_WOULD_SET = {
+    "vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10", "kernel/panic_on_oops": "1",
+    "kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000",
+}  # fmt: skip
+"""Settings of the whole machine that kubelet makes: in the node they are shown as made, and the machine keeps its own."""
+
+_CONTAINERD_S = 20.0
+_POLL_S = 0.02
+
+
+def run(node: RealNode, others: tuple[RealNode, ...], tools: Mapping[str, Path]) -> int:
+    """Be the node. Returns when something that it needs has ended."""
+    if sys.stdin.buffer.readline() != GO:
+        return 1  # who started us has ended
+    _mount(node)
+    socket.sethostname(node.name)
+    _network(node, others)
+    _start(node, "cards", [files.card_program(node), files.card_state(node)])
+    _start(node, "containerd", [tools["containerd"], "--config", files.containerd_config(node)])
+    _load_images(node, tools)
+    _start(node, "kube-proxy", files.kube_proxy_command(node, tools))
+    _start(node, "kubelet", files.kubelet_command(node, tools))
+    while True:
+        pid, status = os.wait()
+        if pid in _programs:
+            sys.stderr.write(f"{_programs[pid]} ended with {os.waitstatus_to_exitcode(status)}: see its log\n")
+            return 1
+
+
+_programs: dict[int, str] = {}
+
+
+def _mount(node: RealNode) -> None:
+    places = cgroups.own_paths(Path("/proc/self/cgroup").read_text())
+    hierarchies = cgroups.hierarchies(Path("/proc/self/mountinfo").read_text())
+    mount("sysfs", "/sys", "-t", "sysfs")
+    if any(hierarchy.folder == cgroups.PURE for hierarchy in hierarchies):
+        mount("cgroup2", cgroups.PURE, "-t", "cgroup2")
+        _hand_controllers_on(cgroups.PURE)
+    else:
+        mount("tmpfs", cgroups.PURE, "-t", "tmpfs", "-o", "mode=755")
+        for hierarchy in hierarchies:
+            controllers = cgroups.controllers_of(hierarchy, places)
+            if controllers is None:
+                continue
+            hierarchy.folder.mkdir(parents=True)
+            options = f"none,{controllers}" if controllers.startswith("name=") else controllers
+            mount(hierarchy.kind, hierarchy.folder, "-t", hierarchy.kind, *(["-o", options] if controllers else []))
+    mount("tmpfs", "/run", "-t", "tmpfs", "-o", "mode=755")
+    for folder in ("etc", "etc-work"):
+        Path("/run", folder).mkdir()
+    mount("overlay", "/etc", "-t", "overlay", "-o", "lowerdir=/etc,upperdir=/run/etc,workdir=/run/etc-work")
+    (node.folder / "log").mkdir(exist_ok=True)
+    mount(node.folder / "log", "/var/log", "--bind")
+    for name, value in KUBELET_WOULD_SET.items():
+        shown, setting = Path("/run/sysctl", name), Path("/proc/sys", name)
+        shown.parent.mkdir(parents=True, exist_ok=True)
+        shown.write_text(f"{value}\n")
+        if setting.exists():
+            mount(shown, setting, "--bind")
+    files.write_inside(node)
+
+
+def _hand_controllers_on(root: Path) -> None:
+    """On v2 a cgroup has processes or hands controllers on: ours go to one of their own."""
+    (root / "init").mkdir()
+    cgroups.enter([root / "init"])
+    for controller in (root / "cgroup.controllers").read_text().split():
+        with suppress(OSError):
+            (root / "cgroup.subtree_control").write_text(f"+{controller}")
+
+
+def mount(what: Path | str, where: Path | str, *options: str) -> None:
+    """Mount; LocalError with mount's message where it fails."""
+    run = subprocess.run(["mount", *options, str(what), str(where)], capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        raise LocalError(f"mount {' '.join(options)} {where}: {run.stderr.strip()}")
+
+
+def _network(node: RealNode, others: tuple[RealNode, ...]) -> None:
+    ip("link", "set", "lo", "up")
+    ip("address", "add", f"{node.address}/{node.network.nodes.prefixlen}", "dev", "eth0")
+    ip("link", "set", "eth0", "up")
+    ip("route", "add", "default", "via", node.network.gateway)
+    for other in others:
+        if other != node:
+            ip("route", "add", str(other.pods), "via", other.address)
+    Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+
+
+def _start(node: RealNode, name: str, command: list[Path | str]) -> None:
+    path = node.layout.log(f"{node.name}-{name}")
+    if path.is_file() and path.stat().st_size > LOG_LIMIT_BYTES:
+        path.replace(node.layout.older_log(f"{node.name}-{name}"))
+    environment = os.environ | {"PATH": f"{files.programs_folder(node)}:{os.environ['PATH']}"}
+    with path.open("ab") as output:
+        program = subprocess.Popen(
+            list(map(str, command)), stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, cwd="/"
+        )
+    _programs[program.pid] = name
+    program.returncode = 0  # it is waited for with all others
+
+
+def _load_images(node: RealNode, tools: Mapping[str, Path]) -> None:
+    deadline = time.monotonic() + _CONTAINERD_S
+    while not files.SOCKET.is_socket():
+        if time.monotonic() > deadline:
+            raise LocalError(f"containerd does not listen; see {node.layout.log(f'{node.name}-containerd')}")
+        time.sleep(_POLL_S)
+    for archive in files.archives(node.layout):
+        load_image(archive, files.SOCKET, tools)
+
+
+def load_image(archive: Path, address: Path, tools: Mapping[str, Path]) -> None:
+    """Put the images of an archive into a containerd. LocalError with ctr's message where that fails."""
+    command = [tools["ctr"], "--address", address, "--namespace", "k8s.io", "images", "import", archive]
+    run = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        raise LocalError(f"the images in {archive} cannot be loaded: {run.stderr.strip()}")
+
+
+def main(arguments: list[str]) -> int:
+    """Be the node that the arguments name."""
+    layout = Layout.at(Path(arguments[0]))
+    try:
+        settings = load_settings(layout.settings)
+        if settings is None:
+            raise LocalError(f"{layout.settings} is missing: `tensorfusion local up` writes it")
+        nodes = nodes_of(layout, settings)
+        return run(nodes[int(arguments[1])], nodes, settings.tools)
+    except (LocalError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
