@@ -1,0 +1,40 @@
+"""Access to a cluster for the commands that only look: the kubeconfig, and what becomes of a cluster that cannot be reached."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from tensorfusion_iac.cli.exits import environment
+
+if TYPE_CHECKING:
+    from tensorfusion_iac.kube.client import Client
+
+T = TypeVar("T")
+_DEFAULT = Path("~/.kube/config")
+
+Kubeconfig = Annotated[Path | None, typer.Option(envvar="KUBECONFIG", help="Access to the cluster; default: ~/.kube/config.")]
+Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig; default: its current one.")]
+
+
+def ask(kubeconfig: Path | None, context: str | None, use: Callable[[Client], Awaitable[T]]) -> T:
+    """Do something with a client. Raises Failure, with the reason, where the cluster cannot be reached."""
+    from tensorfusion_iac.kube.client import Client
+    from tensorfusion_iac.kube.errors import KubeError
+
+    path = kubeconfig or _DEFAULT.expanduser()
+    if not path.is_file():
+        raise environment(f"there is no kubeconfig at {path}: give --kubeconfig (or KUBECONFIG)")
+
+    async def run() -> T:
+        async with await Client.from_kubeconfig(path, context) as client:
+            return await use(client)
+
+    try:
+        return asyncio.run(run())
+    except KubeError as error:
+        raise environment(str(error)) from None
