@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from real_node import RealNodePlane, real_node_plane
 from running_plane import ControlPlane, tools
 from running_webhook import admitting
 
@@ -55,6 +56,13 @@ def admission(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Con
             yield ControlPlane(layout)
     finally:
         door.purge(layout, lambda line: None)
+
+
+@pytest.fixture(scope="session")
+def real_node(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[RealNodePlane]:
+    """The session's control plane with a real node; skips, with the reason, where there can be none."""
+    with real_node_plane(tmp_path_factory.mktemp("real-node") / "plane", _owner_pid(pytestconfig)) as plane:
+        yield plane
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

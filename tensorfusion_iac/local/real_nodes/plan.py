@@ -103,8 +103,7 @@ def bridge_name(layout: Layout) -> str:
 def choose_number(remembered: int | None, taken: Iterable[ipaddress.IPv4Network]) -> int | None:
     """A network that overlaps none of `taken`, the remembered one if it still can be had; None if there is none left."""
     others = list(taken)
-    candidates = [*([] if remembered is None else [remembered]), *range(256)]
-    for number in candidates:
+    for number in range(256) if remembered is None else (remembered, *range(256)):
         network = Network(number)
         if not any(ours.overlaps(other) for ours in (network.nodes, network.pods) for other in others):
             return number

@@ -35,15 +35,25 @@ class Fake:
     """The cards of one node. `built` is what `build` returned."""
 
     def __init__(self, built: Path, path: Path, *, old_driver: bool = False) -> None:
-        self._built, self.path = built, path
-        self._library = built / ("old" if old_driver else "new")
-        with path.open("w+b") as file:
+        with path.open("wb") as file:
             file.truncate(ctypes.sizeof(State))
-            self._map = mmap.mmap(file.fileno(), ctypes.sizeof(State))
-        self.state = State.from_buffer(self._map)
+        self._open(built, path, built / ("old" if old_driver else "new"))
         self.state.driver_version = b"580.95.05" if old_driver else b"615.71.05"
         self.state.cuda_version = 13000 if old_driver else 13040
         self.state.magic = MAGIC
+
+    @classmethod
+    def opened(cls, built: Path, path: Path) -> Fake:
+        """The cards that somebody else made, under a driver with memory limits."""
+        fake = cls.__new__(cls)
+        fake._open(built, path, built / "new")
+        return fake
+
+    def _open(self, built: Path, path: Path, library: Path) -> None:
+        self._built, self.path, self._library = built, path, library
+        with path.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), ctypes.sizeof(State))
+        self.state = State.from_buffer(self._map)
 
     @property
     def environment(self) -> dict[str, str]:

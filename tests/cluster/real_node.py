@@ -1,0 +1,54 @@
+"""A control plane with one real node: kubelet and containerd, pods as real processes, simulated cards under NVIDIA's interface.
+
+Where real nodes can't be had (no root, no compiler, no namespaces), the tests that need one are skipped, and say why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from fake_nvml import Fake
+from running_plane import ControlPlane, tools
+
+from tensorfusion_iac.local import control_plane as door
+from tensorfusion_iac.local.layout import Layout
+from tensorfusion_iac.local.real_nodes import files, preconditions
+from tensorfusion_iac.local.real_nodes.outside import nodes_of
+from tensorfusion_iac.local.real_nodes.plan import RealNode
+from tensorfusion_iac.local.state import NodeGroup, load_settings
+
+TIMEOUT_S = 300.0
+IMAGE = "tensorfusion-iac:0.1.0"
+"""Our programs: ControlPlane's default image is there, as is kube-scheduler's."""
+JOB_IMAGE = "virtual-gpu-job:0.1.0"
+"""`virtual-gpu-job` (arguments: job.c's from CARD on; `-` is the visible card) and Python."""
+
+
+@dataclass(frozen=True)
+class RealNodePlane(ControlPlane):
+    """A control plane with one real node (and a simulated one: KWOK wants a fleet)."""
+
+    node: RealNode
+    cards: Fake
+
+
+@contextmanager
+def real_node_plane(folder: Path, owner_pid: int) -> Iterator[RealNodePlane]:
+    """The plane, for the length of the block. Skips the test where there can be none."""
+    if lacking := preconditions.missing():
+        pytest.skip(f"NO REAL NODE, so that this is NOT TESTED: {'; '.join(lacking)}")
+    layout = Layout.at(folder)
+    wish = door.Wish(groups=(NodeGroup(model="L40S", gpus_per_node=1, nodes=1),), real_nodes=1)
+    door.up(layout, wish, tools, lambda line: None, timeout_s=TIMEOUT_S, owner_pid=owner_pid)
+    try:
+        settings = load_settings(layout.settings)
+        assert settings is not None
+        (node,) = nodes_of(layout, settings)
+        cards = Fake.opened(files.virtual_gpus_folder(layout), files.card_state(node))
+        yield RealNodePlane(layout, node, cards)
+    finally:
+        door.purge(layout, lambda line: None)
