@@ -41,6 +41,11 @@ def test_what_only_a_real_node_needs_is_provided_where_it_is_asked_for() -> None
         load().selected(["nod"])
 
 
+def test_what_only_other_languages_need_is_provided_where_it_is_asked_for() -> None:
+    assert load().selected(["languages"]) == ["pulumi-language-yaml", "tensorfusion-sdk"]
+    assert not {"pulumi-language-yaml", "tensorfusion-sdk"} & set(load().selected([]))
+
+
 @pytest.mark.parametrize("name", list(load().tools))
 def test_a_recipe_of_the_project_would_take_its_own_build(name: str) -> None:
     recipe = load().named(name)
