@@ -37,7 +37,7 @@ COMMANDS = (
     Entry("validate", "validate", "Judge manifests: every problem of every object."),
     Entry("resolve", "resolve", "Show what the webhook would make of a pod, as YAML and as a JSON patch."),
     Entry("compile", "compile", "Write a Python program's workloads as YAML, without a cluster."),
-    Entry("import", "import_", "Write the Python that declares the workloads of an annotated manifest."),
+    Entry("import", "import_", "Write the Python that declares the workloads of a manifest, ours or another GPU sharer's."),
     Entry("crds", "crds", "Write the custom resource definitions as YAML."),
     Entry("annotations", "annotations", "List the annotations, their values and their Python arguments."),
     Entry("models", "models", "List the GPU models that `gpu-model` can name."),

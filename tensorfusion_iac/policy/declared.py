@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from tensorfusion_iac.admission.templates import TEMPLATE_KINDS, pod_template
 from tensorfusion_iac.api import UNJUDGED, Namespace, Owner, Resolution, profile_name, resolve
 from tensorfusion_iac.api.names import GROUP, key
+from tensorfusion_iac.api.pod_templates import pods_at_once, template_of
 from tensorfusion_iac.api.resources import GPUPool, WorkloadProfile
 
 KUBERNETES = "kubernetes:"
@@ -70,18 +70,14 @@ class Declared:
     @property
     def pod(self) -> Mapping[str, Any] | None:
         """The pod, or pod template, that it describes."""
-        if self.kind == "Pod" and self.group == "core":
-            return self.raw
-        return pod_template(self.kind, self.raw) if self.kind in TEMPLATE_KINDS else None
+        template = template_of(self.kind, self.name, self.raw)
+        return template.pod if template is not None and isinstance(template.pod, Mapping) else None
 
     @property
     def replicas(self) -> int:
         """How many pods it runs at a time; a DaemonSet's are not known, and count as one."""
-        spec = _mapping(self.raw.get("spec"))
-        if self.kind == "CronJob":
-            spec = _mapping(_mapping(spec.get("jobTemplate")).get("spec"))
-        value = spec.get("parallelism" if self.kind in ("Job", "CronJob") else "replicas", 1)
-        return int(value) if isinstance(value, (int, float)) else 1
+        count = pods_at_once(self.kind, self.raw)
+        return 1 if count is None else count
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,14 +26,14 @@ from pulumi_policy import (
 )
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, UnknownValueError
 
-from tensorfusion_iac.admission.templates import TEMPLATE_KINDS
+from tensorfusion_iac.api.pod_templates import KINDS_WITH_TEMPLATE
 from tensorfusion_iac.policy.declared import KUBERNETES, Declared, Stack, images, stack_of
 from tensorfusion_iac.policy.rules import OBJECT_RULES, WORKLOAD_RULES, ObjectRule, Settings, WorkloadRule
 
 NAME = "tensorfusion"
 EXPORT_PATIENCE_S = 60.0
 
-_JUDGED = ("Pod", *TEMPLATE_KINDS)
+_JUDGED = ("Pod", *KINDS_WITH_TEMPLATE)
 _HARMLESS = re.compile(
     r"^(status|id)\b|[cC]ontainers\[\]\.(image$|workingDir$|command|args|env\[\]\.value$)|^metadata\.(uid|resourceVersion)"
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from tensorfusion_iac.api.names import ENABLED_LABEL
 from tensorfusion_iac.cli.objects import Object
@@ -33,8 +34,11 @@ class Program:
     notes: tuple[str, ...]
 
 
-def program(objects: Sequence[Object], origin: str) -> Program:
-    """The program that declares the objects. `origin` is what the head line calls the file."""
+def program(objects: Sequence[Object], origin: str, lost: Mapping[int, Sequence[str]] = MappingProxyType({})) -> Program:
+    """The program that declares the objects. `origin` is what the head line calls the file.
+
+    `lost`: by the identity of an object, what it said before and can say no more.
+    """
     ordered = sorted(objects, key=lambda item: _ORDER.index(item.kind) if item.kind in _ORDER else len(_ORDER))
     names = _resource_names(ordered)
     references, variables = _references(ordered, names)
@@ -42,6 +46,7 @@ def program(objects: Sequence[Object], origin: str) -> Program:
     notes: list[str] = []
     for item, name in zip(ordered, names, strict=True):
         told, statement = _statement(item, name, references, variables.get(id(item)))
+        told = [*lost.get(id(item), ()), *told]
         notes += told
         statements.append("".join(f"# {_one_line(note)}\n" for note in told) + statement)
     body = "\n".join(statements)
