@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+import math
 import ssl
 import tempfile
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tensorfusion_iac.admission.authority import fingerprint, validity
 from tensorfusion_iac.admission.configuration import CONFIGURATION
 from tensorfusion_iac.admission.configuration import TLS_SECRET as SECRET
 from tensorfusion_iac.admission.rotation import Keys, Lives, advance, from_secret, to_secret
@@ -36,6 +38,7 @@ _REPORT_S = 10.0
 _DEAD_AFTER_S = 40.0
 _FORGOTTEN_AFTER_S = 3600.0
 _LOOK_S = 10.0
+_FILES_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,16 +156,22 @@ class Certificates:
         return complete
 
     async def _all_loaded(self, mark: str) -> bool:
-        """Whether every replica that reported lately has loaded these keys."""
+        """Whether every replica that reported lately has loaded these keys. Reports of those long dead are removed."""
         listing = await self._client.list(LEASES, self._place.namespace, label_selector=f"{COMPONENT_LABEL}={REPORT_LABEL}")
-        return all(_loaded(lease) == mark for lease in listing.items if self._is_alive(lease))
+        ages = [(lease, self._age_s(lease)) for lease in listing.items]
+        for lease, age_s in ages:
+            if age_s > _FORGOTTEN_AFTER_S:
+                with suppress(ApiError):
+                    await self._client.delete(LEASES, lease["metadata"]["name"], self._place.namespace)
+        return all(_loaded(lease) == mark for lease, age_s in ages if age_s < _DEAD_AFTER_S)
 
-    def _is_alive(self, lease: Object) -> bool:
+    def _age_s(self, lease: Object) -> float:
+        """How long ago a replica reported; clocks may differ."""
         try:
             renewed = datetime.fromisoformat(lease["spec"]["renewTime"])
         except (KeyError, TypeError, ValueError):
-            return False
-        return abs((self._now() - renewed).total_seconds()) < _DEAD_AFTER_S
+            return math.inf
+        return abs((self._now() - renewed).total_seconds())
 
     async def _read_secret(self) -> Object | None:
         try:
@@ -197,36 +206,49 @@ class Certificates:
 
 
 class CertificateFiles:
-    """A certificate that something else renews (cert-manager), read from files and read again when they change."""
+    """A certificate that something else renews (cert-manager): `tls.crt` and `tls.key` of a mounted Secret, read again when
+    they change. Raises OSError if they cannot be used at the start.
+    """
 
-    def __init__(self, certificate: Path, key: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        self._certificate, self._key, self._content = certificate, key, ("", "")
+        self.expires_at = 0.0
+        """As in `Certificates`."""
+        self._folder, self._loaded = folder, ("", "")
         self.load()
 
     def load(self) -> None:
-        """Load the files if they changed. Raises OSError (ssl.SSLError is one) if they cannot be used."""
-        content = (self._certificate.read_text(), self._key.read_text())
-        if content != self._content:
-            load_pair(self.context, *content)
-            self._content = content
+        """Load the files if they changed. Raises OSError, and keeps what is loaded, if they cannot be used."""
+        certificate, key = (self._folder.joinpath(name).read_text("ascii", "replace") for name in ("tls.crt", "tls.key"))
+        if (certificate, key) == self._loaded:
+            return
+        try:
+            load_pair(self.context, certificate, key)
+        except ssl.SSLError as error:
+            raise OSError(f"{self._folder}: tls.crt and tls.key are no certificate with its key (PEM): {error}") from None
+        self._loaded, self.expires_at = (certificate, key), validity(certificate)[1].timestamp()
+        log.info("serving certificate %s is loaded", fingerprint(certificate))
 
     async def keep(self) -> None:
-        """Look at the files each 10 s; for ever. Files that are half written are tried again."""
+        """Look at the files each 2 s; for ever. Files of which one is newer than the other are tried again."""
         while True:
-            await asyncio.sleep(_REPORT_S)
+            await asyncio.sleep(_FILES_S)
             try:
                 self.load()
             except OSError as error:
-                log.warning("%s: %s", self._certificate, error)
+                log.warning("the certificate stays as it was: %s", error)
 
 
 def load_pair(context: ssl.SSLContext, certificate: str, key: str) -> None:
-    """Use a certificate and its key (PEM) for the context's next connections. Raises ssl.SSLError if they do not fit."""
+    """Use a certificate and its key (PEM) for the context's next connections. Raises ssl.SSLError, and leaves the context as it
+    was, if they do not fit.
+    """
     # OpenSSL's loader takes files only; this one is private to us and lives for this call.
     with tempfile.NamedTemporaryFile() as pair:
         pair.write(f"{certificate}\n{key}".encode())
         pair.flush()
+        # It takes the certificate before it looks at the key: on a context in use, a wrong key would leave half of each.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(pair.name)
         context.load_cert_chain(pair.name)
 
 

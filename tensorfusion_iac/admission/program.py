@@ -7,7 +7,6 @@ import gc
 import logging
 import signal
 import socket
-import ssl
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
@@ -69,18 +68,19 @@ async def run(client: Client, settings: Settings, on_ready: Callable[[int], None
             start(certificates.report())
             start(lease.run(lambda: _lead(certificates.keep(), grey)))
             await certificates.loaded.wait()
-            metrics.watch(ADMISSION_CERTIFICATE_EXPIRY, lambda: certificates.expires_at)
-            context: ssl.SSLContext = certificates.context
+            serving_with: Certificates | CertificateFiles = certificates
         else:
-            files = CertificateFiles(settings.tls_folder / "tls.crt", settings.tls_folder / "tls.key")
+            serving_with = files = CertificateFiles(settings.tls_folder)
             start(files.keep())
             start(lease.run(grey.keep))
-            context = files.context
+        metrics.watch(ADMISSION_CERTIFICATE_EXPIRY, lambda: serving_with.expires_at)
         for informer in cluster.informers:  # not waited for: until they are synced, /readyz says so
             start(informer.run())
         server = Server(Webhook(cluster, grey), metrics)
         with _signals(stop):
-            port = await stack.enter_async_context(serving(server, settings.host, settings.port, context, settings.drain_s))
+            port = await stack.enter_async_context(
+                serving(server, settings.host, settings.port, serving_with.context, settings.drain_s)
+            )
             await _either(stop, *(informer.synced for informer in cluster.informers))
             settle_memory()
             if not stop.is_set():

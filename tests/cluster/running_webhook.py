@@ -28,6 +28,7 @@ from tensorfusion_iac.kube.resource import PODS
 
 READY_S = 30.0
 NAMESPACE = "admission-tests"
+QUICK = Path(__file__).with_name("quick_webhook.py")
 _IMAGES = {"worker": {"image": "worker:1"}, "client": {"image": "client:1"}}
 POOLS = tuple(
     {"apiVersion": "tensor-fusion.ai/v1", "kind": "GPUPool", "metadata": {"name": name, "annotations": marks}, "spec": spec}
@@ -79,13 +80,23 @@ class Replica:
 
 
 @contextmanager
-def replica(kubeconfig: Path, identity: str) -> Iterator[Replica]:
+def replica(kubeconfig: Path, identity: str, drain_s: float = 0.5) -> Iterator[Replica]:
     """A webhook process, from when it is ready until the end of the block."""
-    process = subprocess.Popen(
-        [Path(sys.executable).with_name("tensorfusion"), "serve", "webhook", "--address", "127.0.0.1", "--port", "0",
-         "--host", "127.0.0.1", "--kubeconfig", str(kubeconfig), "--identity", identity],
-        stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    with _started([sys.executable, str(QUICK), str(kubeconfig), identity, str(drain_s)]) as found:
+        yield found
+
+
+@contextmanager
+def served(kubeconfig: Path, identity: str, *options: str) -> Iterator[Replica]:
+    """The same by the command line, as in a cluster."""
+    program = [str(Path(sys.executable).with_name("tensorfusion")), "serve", "webhook", "--kubeconfig", str(kubeconfig)]
+    with _started([*program, "--identity", identity, "--address", "127.0.0.1", "--port", "0", *options]) as found:
+        yield found
+
+
+@contextmanager
+def _started(argv: list[str]) -> Iterator[Replica]:
+    process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
     found = Replica(process, 0, [])
     ready = threading.Event()
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.cluster
 
 SPACE = "grey-tests"
 WANTED = 20
-QUIET_S = 3.0  # the controller waits for 30 s before it evicts; here it only has to be some time
+QUIET_S = 1.0  # the controller waits for 30 s before it evicts; here it only has to be some time
 REST_S = 150.0
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import signal
 import ssl
-import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -29,12 +27,14 @@ from running_webhook import (
     tried,
     url_of,
 )
+from steady_load import under_load
 
+from tensorfusion_iac.admission.authority import new_serving
+from tensorfusion_iac.admission.certificates import REPORT_LABEL, hosts_of_service
 from tensorfusion_iac.admission.configuration import CONFIGURATION, TLS_SECRET, Address, webhook_configurations
-from tensorfusion_iac.admission.rotation import ROTATE_ANNOTATION, Keys, from_secret
+from tensorfusion_iac.admission.rotation import ROTATE_ANNOTATION, Keys, Lives, from_secret
 from tensorfusion_iac.api import ENABLED_LABEL, key
-from tensorfusion_iac.api.names import SYSTEM_NAMESPACE
-from tensorfusion_iac.kube.client import Client
+from tensorfusion_iac.api.names import COMPONENT_LABEL, SYSTEM_NAMESPACE
 from tensorfusion_iac.kube.errors import ApiError
 from tensorfusion_iac.kube.resource import DEPLOYMENTS
 
@@ -123,60 +123,16 @@ def bundle_of(plane: ControlPlane) -> str:
     return base64.b64decode(plane.kubectl("get", "mutatingwebhookconfiguration", CONFIGURATION, "-o", path)).decode()
 
 
-@dataclass
-class Load:
-    """Pods that are created all the while, `RATE` a second."""
-
-    sent: int = 0
-    began: float = field(default_factory=time.monotonic)
-    ended: float = 0.0
-    failures: list[str] = field(default_factory=list)
-
-    @property
-    def rate(self) -> float:
-        return self.sent / (self.ended - self.began)
-
-
-@contextmanager
-def under_load(plane: ControlPlane) -> Iterator[Load]:
-    load, stop = Load(), threading.Event()
-
-    def run() -> None:
-        async def all_the_while(client: Client) -> None:
-            async def one() -> None:
-                found = await tried(client, pod(AMOUNT, namespace=SPACE))
-                if isinstance(found, ApiError):
-                    load.failures.append(found.message)
-
-            under_way: set[asyncio.Task[None]] = set()
-            while not stop.is_set():
-                await asyncio.sleep(max(0.0, load.began + load.sent / RATE - time.monotonic()))
-                task = asyncio.create_task(one())
-                under_way.add(task)
-                task.add_done_callback(under_way.discard)
-                load.sent += 1
-                while len(under_way) > 50:
-                    await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.gather(*under_way)
-
-        plane.ask(all_the_while)
-        load.ended = time.monotonic()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield load
-    finally:
-        stop.set()
-        thread.join(60)
-
-
-@pytest.fixture
+@pytest.fixture(scope="module")
 def two(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Replica, Replica]]:
     """Two replicas behind a balancer. (The session's own one goes on, and takes part in the rotation.)"""
     before = url_of(plane)
     kubeconfig = account_kubeconfig(plane, tmp_path_factory.mktemp("lifecycle"), CONFIGURATION)
-    with replica(kubeconfig, "left") as left, replica(kubeconfig, "right") as right, balanced((left.port, right.port)) as port:
+    with (
+        replica(kubeconfig, "left", drain_s=5) as left,
+        replica(kubeconfig, "right") as right,
+        balanced((left.port, right.port)) as port,
+    ):
         point_at(plane, f"https://127.0.0.1:{port}")
         yield left, right
         point_at(plane, before)
@@ -185,55 +141,65 @@ def two(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 @pytest.mark.usefixtures("two")
 def test_a_new_authority_loses_no_request(plane: ControlPlane, capsys: pytest.CaptureFixture[str]) -> None:
     old = keys_of(plane)
-    with under_load(plane) as load:
+    apply(plane, report_of_a_dead_replica())
+    with under_load(plane, SPACE, RATE) as load:
         plane.kubectl("annotate", "secret", TLS_SECRET, "-n", SYSTEM_NAMESPACE, f"{ROTATE_ANNOTATION}=true", "--overwrite")
         eventually(lambda: keys_of(plane).following, "a new authority is published")
-        eventually(lambda: keys_of(plane).authority != old.authority, "the new authority is in use", 120)
-        eventually(lambda: bundle_of(plane) == keys_of(plane).bundle, "the configurations trust what they have to")
         time.sleep(3)
+        assert keys_of(plane).authority == old.authority, "it is used before every API server can know of it"
+        plane.kubectl("annotate", "secret", TLS_SECRET, "-n", SYSTEM_NAMESPACE, long_ago(), "--overwrite")
+        eventually(lambda: keys_of(plane).authority != old.authority, "the new authority is in use", 60)
+        eventually(lambda: bundle_of(plane) == keys_of(plane).bundle, "the configurations trust what they have to")
+        time.sleep(2)
     new = keys_of(plane)
     assert new.former == old.authority.certificate
     assert old.authority.certificate in bundle_of(plane)
     with capsys.disabled():
         print(f"\nR5  authority changed under {load.rate:.0f} requests/s: {len(load.failures)} of {load.sent} lost")  # noqa: T201
     assert load.failures == []
+    reports = plane.kubectl("get", "leases", "-n", SYSTEM_NAMESPACE, "-o", "name")
+    assert "lease.coordination.k8s.io/tensor-fusion-webhook-left" in reports
+    assert "dead" not in reports
 
 
-@pytest.mark.usefixtures("two")
-def test_a_new_serving_certificate_loses_no_request(plane: ControlPlane) -> None:
-    """As its end nears: here, a certificate that is for too few names is put in its place."""
+def long_ago() -> str:
+    """The annotation by which a new authority has been published for long enough."""
+    published = datetime.now(UTC) - Lives().spread
+    return f"tensor-fusion.ai/authority-published-at={published.isoformat()}"
+
+
+def report_of_a_dead_replica() -> dict[str, Any]:
+    """What one has left behind that could not say goodbye: it must not be waited for, nor kept for ever."""
+    metadata = {"name": f"{CONFIGURATION}-dead", "namespace": SYSTEM_NAMESPACE, "labels": {COMPONENT_LABEL: REPORT_LABEL}}
+    spec = {"holderIdentity": "dead", "leaseDurationSeconds": 40, "renewTime": "2024-01-01T00:00:00.000000Z"}
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+
+
+def test_a_new_serving_certificate_loses_no_request(plane: ControlPlane, two: tuple[Replica, Replica]) -> None:
+    """As its end nears."""
     old = keys_of(plane)
-    with under_load(plane) as load:
+    with under_load(plane, SPACE, RATE) as load:
         plane.kubectl("patch", "secret", TLS_SECRET, "-n", SYSTEM_NAMESPACE, "--type=merge", "-p", json.dumps(_near_its_end(old)))
         eventually(lambda: keys_of(plane).serving != old.serving, "a new certificate")
-        time.sleep(3)
-    assert keys_of(plane).authority == old.authority
+        renewed = keys_of(plane)
+        for one in two:
+            eventually(lambda port=one.port: served_at(port) == renewed.serving.certificate, "the new one is served")
+        time.sleep(1)
+    assert renewed.authority == old.authority
     assert load.failures == []
+
+
+def served_at(port: int) -> str:
+    """The certificate that a new connection gets."""
+    return ssl.get_server_certificate(("127.0.0.1", port), timeout=10)
 
 
 def _near_its_end(keys: Keys) -> dict[str, Any]:
     """A serving certificate of the same authority of whose life little is left."""
-    from datetime import UTC, datetime, timedelta
-
-    from tensorfusion_iac.admission.authority import new_serving
-    from tensorfusion_iac.admission.certificates import hosts_of_service
-
     hosts = hosts_of_service(CONFIGURATION, SYSTEM_NAMESPACE, ("127.0.0.1",))
     pair = new_serving(keys.authority, hosts, datetime.now(UTC) - timedelta(days=89), timedelta(days=90))
     texts = {"tls.crt": pair.certificate, "tls.key": pair.key}
     return {"data": {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}}
-
-
-def test_replicas_come_and_go_without_a_loss(plane: ControlPlane, two: tuple[Replica, Replica]) -> None:
-    """A replica that is told to stop answers until its Service has forgotten it."""
-    left, _ = two
-    for _ in range(10):
-        assert not isinstance(ask(plane, pod(AMOUNT, namespace=SPACE)), ApiError)
-    left.process.send_signal(signal.SIGTERM)
-    eventually(lambda: "stopping" in "".join(left.log), "it stops")
-    for _ in range(10):  # it still serves for some seconds
-        assert not isinstance(ask(plane, pod(AMOUNT, namespace=SPACE)), ApiError)
-    assert left.process.wait(timeout=30) == 0
 
 
 def test_ready_means_that_tls_is_served_and_the_caches_are_synced(plane: ControlPlane, two: tuple[Replica, Replica]) -> None:
@@ -257,3 +223,15 @@ def test_without_a_certificate_it_makes_its_own_again(plane: ControlPlane) -> No
         "all is well again",
         60,
     )
+
+
+def test_replicas_come_and_go_without_a_loss(plane: ControlPlane, two: tuple[Replica, Replica]) -> None:
+    """A replica that is told to stop answers until its Service has forgotten it."""
+    left, _ = two
+    for _ in range(10):
+        assert not isinstance(ask(plane, pod(AMOUNT, namespace=SPACE)), ApiError)
+    left.process.send_signal(signal.SIGTERM)
+    eventually(lambda: "stopping" in "".join(left.log), "it stops")
+    for _ in range(10):  # it still serves for some seconds
+        assert not isinstance(ask(plane, pod(AMOUNT, namespace=SPACE)), ApiError)
+    assert left.process.wait(timeout=30) == 0

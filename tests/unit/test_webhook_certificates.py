@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from tensorfusion_iac.admission.authority import belong_together, names_of, new_authority, new_serving, validity
-from tensorfusion_iac.admission.certificates import load_pair
+from tensorfusion_iac.admission.certificates import CertificateFiles, load_pair
 from tensorfusion_iac.admission.rotation import Keys, Lives, advance, from_secret, to_secret
 
 HOSTS = ("webhook.example.svc", "127.0.0.1")
@@ -31,8 +35,14 @@ def step(keys: Keys, after: timedelta, *, trusted: bool = False, hosts: tuple[st
 
 def handshake(keys: Keys, bundle: str, name: str) -> None:
     """A client that trusts `bundle` connects to a server with the serving certificate. Raises ssl.SSLError."""
-    server, client = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context(cadata=bundle)
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     load_pair(server, keys.serving.certificate, keys.serving.key)
+    connect(server, bundle, name)
+
+
+def connect(server: ssl.SSLContext, bundle: str, name: str) -> str:
+    """The certificate (PEM) that a client gets which trusts `bundle`. Raises ssl.SSLError."""
+    client = ssl.create_default_context(cadata=bundle)
     ours, theirs = socket.socketpair()
 
     def serve() -> None:
@@ -49,6 +59,7 @@ def handshake(keys: Keys, bundle: str, name: str) -> None:
     try:
         with client.wrap_socket(theirs, server_hostname=name) as wrapped:
             wrapped.send(b"x")
+            return ssl.DER_cert_to_PEM_cert(wrapped.getpeercert(binary_form=True) or b"")
     finally:
         theirs.close()
         thread.join()
@@ -159,3 +170,76 @@ def test_a_damaged_secret_counts_as_none(damage: str) -> None:
         assert from_secret({**secret, "data": {**data, damage: broken}}) is None
     assert from_secret(None) is None
     assert from_secret({"data": None}) is None
+
+
+def test_a_pair_that_does_not_fit_leaves_the_context_as_it_was() -> None:
+    keys, other = begin(), begin()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    load_pair(context, keys.serving.certificate, keys.serving.key)
+    for certificate, key in (
+        (other.serving.certificate, keys.serving.key), (keys.serving.certificate, other.serving.key), ("", ""),
+        (other.serving.certificate, ""), (other.serving.certificate, "nonsense"),
+    ):  # fmt: skip
+        with pytest.raises(ssl.SSLError):
+            load_pair(context, certificate, key)
+        assert connect(context, keys.bundle, HOSTS[0]) == keys.serving.certificate
+
+
+def put(folder: Path, certificate: str, key: str) -> None:
+    """Fill a folder as the kubelet fills the volume of a Secret: links through `..data`, which is swapped in one step."""
+    version = folder / f"..{len(list(folder.iterdir()))}"
+    version.mkdir()
+    for name, text in (("tls.crt", certificate), ("tls.key", key)):
+        (version / name).write_text(text)
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to(Path("..data") / name)
+    (folder / "..new").symlink_to(version.name)
+    (folder / "..new").replace(folder / "..data")
+
+
+def test_the_files_of_a_secret_are_loaded_again_when_it_is_swapped(tmp_path: Path) -> None:
+    keys = begin()
+    put(tmp_path, keys.serving.certificate, keys.serving.key)
+    files = CertificateFiles(tmp_path)
+    assert connect(files.context, keys.bundle, HOSTS[0]) == keys.serving.certificate
+    assert files.expires_at == keys.expires_at.timestamp()
+    renewed = new_serving(keys.authority, HOSTS, NOW, timedelta(days=200))
+    put(tmp_path, renewed.certificate, renewed.key)
+    files.load()
+    assert connect(files.context, keys.bundle, HOSTS[0]) == renewed.certificate
+    assert files.expires_at == validity(renewed.certificate)[1].timestamp()
+
+
+@pytest.mark.parametrize("damage", ["no files", "another key", "no certificate", "bytes"])
+def test_files_that_cannot_be_used_are_named_and_what_is_loaded_stays(tmp_path: Path, damage: str) -> None:
+    keys = begin()
+    put(tmp_path, keys.serving.certificate, keys.serving.key)
+    files = CertificateFiles(tmp_path)
+    put(tmp_path, "" if damage == "no certificate" else begin().serving.certificate, keys.serving.key)
+    if damage == "no files":
+        (tmp_path / "tls.crt").unlink()
+    elif damage == "bytes":
+        (tmp_path / "..data" / "tls.crt").write_bytes(b"\xff\xfe\x00")
+    for load in (files.load, lambda: CertificateFiles(tmp_path)):
+        with pytest.raises(OSError, match=re.escape(str(tmp_path))):
+            load()
+    assert connect(files.context, keys.bundle, HOSTS[0]) == keys.serving.certificate
+
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: it
+clusters: [{name: it, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: it, user: {token: a}}]
+contexts: [{name: it, context: {cluster: it, user: it}}]
+"""
+
+
+def test_a_folder_without_a_certificate_is_an_error_of_one_line(tmp_path: Path) -> None:
+    (tmp_path / "kubeconfig").write_text(KUBECONFIG)
+    command = [sys.executable, "-m", "tensorfusion_iac.cli", "serve", "webhook", "--kubeconfig", str(tmp_path / "kubeconfig")]
+    ended = subprocess.run([*command, "--tls", str(tmp_path)], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode != 0
+    assert str(tmp_path / "tls.crt") in ended.stderr
+    assert "Traceback" not in ended.stderr
