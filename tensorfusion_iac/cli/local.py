@@ -24,6 +24,7 @@ from tensorfusion_iac.local.pulumi_home import bin_dir as programs_folder
 from tensorfusion_iac.local.pulumi_home import environment as pulumi_environment
 from tensorfusion_iac.local.pulumi_home import exports, prepare
 from tensorfusion_iac.local.real_nodes.plan import MAX_REAL_NODES
+from tensorfusion_iac.local.state import Programs
 from tensorfusion_iac.local.status import Status
 from tensorfusion_iac.local.status import status as look
 from tensorfusion_iac.local.toolchain import ToolError, ensure, link
@@ -53,13 +54,17 @@ def up(
         int | None,
         typer.Option("--real-nodes", min=0, max=MAX_REAL_NODES, help="Nodes that run pods as real processes; needs root."),
     ] = None,
+    programs: Annotated[
+        Programs | None,
+        typer.Option(help="Where webhook, extender and controller run: as processes here, or as pods on real nodes."),
+    ] = None,
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port of the API server; default: a free one.")] = None,
     timeout_s: Annotated[float, typer.Option("--timeout", help="Seconds until it must be ready.")] = (control_plane.UP_TIMEOUT_S),
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Bring the control plane up. Where it is up already, nothing happens, or only its simulated nodes change."""
     with failures():
-        wish = control_plane.Wish(fleet.wanted_groups(gpus or [], nodes, gpu_model, gpus_per_node), port, real_nodes)
+        wish = control_plane.Wish(fleet.wanted_groups(gpus or [], nodes, gpu_model, gpus_per_node), port, real_nodes, programs)
         result = control_plane.up(
             Layout.at(folder), wish, lambda: ensure(commands.TOOLS, complain), complain, timeout_s=timeout_s
         )

@@ -16,7 +16,7 @@ from tensorfusion_iac.local.process import Probe, Process
 from tensorfusion_iac.local.real_nodes import rows
 from tensorfusion_iac.local.real_nodes.outside import nodes_of
 from tensorfusion_iac.local.real_nodes.plan import RealNode
-from tensorfusion_iac.local.state import Settings
+from tensorfusion_iac.local.state import Programs, Settings
 
 TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 """The programs that are needed, by their names in the tool chain."""
@@ -45,6 +45,7 @@ _CONTROLLERS_OFF = (
 def table(settings: Settings, layout: Layout) -> tuple[Process, ...]:
     """The processes, each after those that it needs."""
     pki = Pki(layout.pki)
+    ours = (_webhook(settings, layout), _extender(settings, layout), _controller(settings, layout))
     return (
         _etcd(settings, layout, pki),
         _apiserver(settings, layout, pki),
@@ -52,9 +53,7 @@ def table(settings: Settings, layout: Layout) -> tuple[Process, ...]:
         _scheduler(settings, layout, pki),
         _kwok(settings, layout),
         _simulated_agents(settings, layout),
-        _webhook(settings, layout),
-        _extender(settings, layout),
-        _controller(settings, layout),
+        *(ours if settings.programs is Programs.LOCAL else ()),
         *rows.rows(nodes_of(layout, settings), settings.ports.apiserver, pki),
     )
 

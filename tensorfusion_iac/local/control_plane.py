@@ -34,6 +34,7 @@ from tensorfusion_iac.local.state import (
     NodeGroup,
     Phase,
     ProcessRecord,
+    Programs,
     Runtime,
     Settings,
     load_runtime,
@@ -61,6 +62,7 @@ class Wish:
     groups: tuple[NodeGroup, ...] | None = None
     port: int | None = None
     real_nodes: int | None = None
+    programs: Programs | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,11 @@ def _change_running(layout: Layout, remembered: Settings, wish: Wish, say: Say) 
             f"the control plane in {layout.root} is already up with {remembered.real_nodes} real nodes; "
             f"run `tensorfusion local down` before `up --real-nodes {wish.real_nodes}`"
         )
+    if wish.programs is not None and wish.programs != remembered.programs:
+        raise LocalError(
+            f"the control plane in {layout.root} is already up with --programs {remembered.programs}; "
+            f"run `tensorfusion local down` before `up --programs {wish.programs}`"
+        )
     if wish.groups is None or wish.groups == remembered.groups:
         return remembered
     fleet.build(wish.groups, look_up)
@@ -182,15 +189,25 @@ def _start(
     choice = ports.choose(remembered.ports if remembered else None, wish.port, ports.is_free)
     for name, old in choice.moved.items():
         say(f"port {old} of {name} is in use now; it moves to {getattr(choice.ports, name)}")
-    count = wish.real_nodes if wish.real_nodes is not None else remembered.real_nodes if remembered else 0
-    number = remembered.network if remembered else None
+    old_count, old_network, old_programs = _real_nodes_of(remembered)
+    count = old_count if wish.real_nodes is None else wish.real_nodes
     settings = Settings(
-        ports=choice.ports, groups=groups, tools=dict(tools()) | (real_nodes.tools(say) if count else {}),
-        real_nodes=count, network=real_nodes.network_number(number) if count else number,
-    )  # fmt: skip
+        ports=choice.ports,
+        groups=groups,
+        tools=dict(tools()) | (real_nodes.tools(say) if count else {}),
+        real_nodes=count,
+        network=real_nodes.network_number(old_network) if count else old_network,
+        programs=wish.programs or old_programs,
+    )
     _write_files(layout, settings, say)
     _start_supervisor(layout, owner_pid)
     return settings
+
+
+def _real_nodes_of(remembered: Settings | None) -> tuple[int, int | None, Programs]:
+    if remembered is None:
+        return 0, None, Programs.LOCAL
+    return remembered.real_nodes, remembered.network, remembered.programs
 
 
 def _start_supervisor(layout: Layout, owner_pid: int | None) -> None:
@@ -217,7 +234,10 @@ def _write_files(layout: Layout, settings: Settings, say: Say) -> None:
         pair = pki.pair(user)
         text = kubeconfig.render(server, user, authority, pair.certificate.read_bytes(), pair.key.read_bytes())
         write_private_if_changed(path, text.encode())
-    scheduler = scheduler_config.render(layout.component_kubeconfig("scheduler"), settings.ports.extender)
+    access = layout.component_kubeconfig("scheduler")
+    scheduler = scheduler_config.render(access, settings.ports.extender)
+    if settings.programs is Programs.CLUSTER:
+        scheduler = scheduler_config.render_default(access)
     write_private_if_changed(commands.scheduler_config_path(layout), scheduler.encode())
     write_private_if_changed(commands.kwok_config_path(layout), stages.render().encode())
     if nodes:

@@ -46,6 +46,15 @@ class NodeGroup(_Record):
     nodes: Annotated[int, Field(ge=1, le=10_000)]
 
 
+class Programs(StrEnum):
+    """Where our webhook, extender and controller run."""
+
+    LOCAL = "local"
+    """as processes of the control plane, for ControlPlane(runtime="local")"""
+    CLUSTER = "cluster"
+    """as pods, which ControlPlane makes"""
+
+
 class Settings(_Record):
     """What `up` wants to run."""
 
@@ -56,6 +65,7 @@ class Settings(_Record):
     real_nodes: Annotated[int, Field(ge=0, le=4)] = 0
     network: Annotated[int, Field(ge=0, le=255)] | None = None
     """of the real nodes (real_nodes/plan.py)"""
+    programs: Programs = Programs.LOCAL
 
 
 class Phase(StrEnum):

@@ -51,9 +51,16 @@ def extender(port: int = EXTENDER_PORT, host: str = "127.0.0.1") -> dict[str, An
 
 
 def configuration(
-    lease: str, profiles: Sequence[dict[str, Any]], *, kubeconfig: str = "", port: int = EXTENDER_PORT, host: str = "127.0.0.1"
+    lease: str,
+    profiles: Sequence[dict[str, Any]],
+    *,
+    kubeconfig: str = "",
+    port: int | None = EXTENDER_PORT,
+    host: str = "127.0.0.1",
 ) -> str:
     """The file as YAML. `lease` is NAMESPACE/NAME; without a kubeconfig, access is the pod's service account.
+
+    `port` is the extender's, None: there is none.
 
     A refused pod is tried again soon, once room was freed.
     """
@@ -70,6 +77,6 @@ def configuration(
         "podInitialBackoffSeconds": 1,
         "podMaxBackoffSeconds": 5,
         "profiles": list(profiles),
-        "extenders": [extender(port, host)],
+        "extenders": [] if port is None else [extender(port, host)],
     }  # fmt: skip
     return yaml.safe_dump(config, sort_keys=False)
