@@ -39,6 +39,7 @@ class ControlPlaneArguments(TypedDict, total=False):
     image_pull_secrets: Sequence[pulumi.Input[str]]
     replicas: int | Mapping[str, int]
     resources: Mapping[str, Json]
+    node_selector: Mapping[str, str]
     tolerations: Sequence[Json]
     certificates: Literal["own", "cert-manager"]
     webhook_host_network: bool
@@ -78,7 +79,7 @@ def checked(arguments: Mapping[str, Any]) -> Checks:
 def settings_of(given: Mapping[str, Any]) -> Settings:
     """The settings for `runtime="cluster"`, from arguments without a problem."""
     shared = (
-        "image", "scheduler_image", "image_pull_secrets", "resources", "tolerations", "certificates", "webhook_host_network",
+        "image", "scheduler_image", "image_pull_secrets", "resources", "node_selector", "tolerations", "certificates", "webhook_host_network",
         "webhook_port", "api_server_ports", "log_level", "monitoring",
         "monitoring_labels",
     )  # fmt: skip
@@ -137,6 +138,7 @@ def _in_cluster(given: dict[str, Any], checks: Checks) -> None:
     _keep(given, checks, "tolerations", _list_of(_is_mapping), "a list of tolerations")
     _keep(given, checks, "agent_tolerations", _list_of(_is_mapping), "a list of tolerations")
     _keep(given, checks, "image_pull_secrets", _list_of(_is_text), "a list of names of Secrets")
+    _keep(given, checks, "node_selector", _is_texts, "a mapping of labels to texts that is not empty")
     _keep(given, checks, "agent_node_selector", _is_texts, "a mapping of labels to texts that is not empty")
     _keep(given, checks, "monitoring_labels", _is_texts, "a mapping of labels to texts that is not empty")
     _keep(given, checks, "agent_toolkit_folder", lambda path: _is_text(path) and path.startswith("/"), "a path from /")

@@ -145,9 +145,11 @@ def test_kube_scheduler_is_of_the_clusters_version(version: str, image: str, use
 def test_what_is_given_for_all_pods_is_in_all_pods() -> None:
     toleration = {"key": "platform", "operator": "Exists"}
     settings = replace(SETTINGS, image_pull_secrets=["pull"], tolerations=[toleration], log_level="DEBUG")
+    settings = replace(settings, node_selector={"pool": "system"})
     for item in of_kind("Deployment", settings).values():
         assert pod_of(item)["imagePullSecrets"] == [{"name": "pull"}]
         assert pod_of(item)["tolerations"] == [toleration]
+        assert pod_of(item)["nodeSelector"] == {"kubernetes.io/os": "linux", "pool": "system"}
     assert agent(settings)[0]["imagePullSecrets"] == [{"name": "pull"}]
     for name, container in (*containers("Deployment", settings), *containers("DaemonSet", settings)):
         if name not in ("kube-scheduler", "watchdog"):

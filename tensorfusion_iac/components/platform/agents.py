@@ -32,15 +32,13 @@ def agents(settings: Settings, given: Agents) -> Iterator[Manifest]:
     host_run = {"name": "run", "hostPath": {"path": RUN_FOLDER, "type": "DirectoryOrCreate"}}
     toolkit = {"name": "toolkit", "hostPath": {"path": given.toolkit_folder, "type": "DirectoryOrCreate"}}
     cgroups = {"name": "cgroups", "hostPath": {"path": "/sys/fs/cgroup", "type": "Directory"}}
-    shared = pods.shared_spec(settings, given.tolerations)
     pod: Manifest = {
-        **shared,
+        **pods.shared_spec(settings, given.node_selector, given.tolerations),
         "serviceAccountName": AGENT_ACCOUNT,
         "automountServiceAccountToken": True,
         "priorityClassName": "system-node-critical",
         "runtimeClassName": RUNTIME_CLASS,
         "hostPID": True,  # NVML's process numbers are the host's
-        "nodeSelector": {**shared["nodeSelector"], **given.node_selector},
         "securityContext": {
             "runAsUser": 0, "runAsGroup": 0, "seccompProfile": {"type": "RuntimeDefault"},
             "appArmorProfile": {"type": "Unconfined"},  # the default one forbids to signal processes of other pods

@@ -93,7 +93,7 @@ def deployment(
         "topologySpreadConstraints": [spread],
         "containers": list(containers),
         "volumes": [TEMPORARY, *volumes],
-        **shared_spec(settings, settings.tolerations),
+        **shared_spec(settings, settings.node_selector, settings.tolerations),
     }  # fmt: skip
     if host_network:
         pod |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
@@ -113,9 +113,9 @@ def deployment(
     }
 
 
-def shared_spec(settings: Settings, tolerations: Sequence[Mapping[str, Any]]) -> Manifest:
-    """What was given for all pods."""
-    spec: Manifest = {"nodeSelector": {"kubernetes.io/os": "linux"}}
+def shared_spec(settings: Settings, nodes: Mapping[str, str], tolerations: Sequence[Mapping[str, Any]]) -> Manifest:
+    """Where pods run, and by which Secrets their images are pulled."""
+    spec: Manifest = {"nodeSelector": {"kubernetes.io/os": "linux", **nodes}}
     if tolerations:
         spec["tolerations"] = [dict(item) for item in tolerations]
     if settings.image_pull_secrets:

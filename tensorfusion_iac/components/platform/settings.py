@@ -58,6 +58,7 @@ class Settings:
     image_pull_secrets: Sequence[Any] = ()
     replicas: Mapping[str, int] = field(default_factory=dict)
     resources: Mapping[str, Json] = field(default_factory=dict)
+    node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: Sequence[Json] = ()
     certificates: Literal["own", "cert-manager"] = "own"
     webhook_host_network: bool = False
