@@ -79,9 +79,8 @@ def checked(arguments: Mapping[str, Any]) -> Checks:
 def settings_of(given: Mapping[str, Any]) -> Settings:
     """The settings for `runtime="cluster"`, from arguments without a problem."""
     shared = (
-        "image", "scheduler_image", "image_pull_secrets", "resources", "node_selector", "tolerations", "certificates", "webhook_host_network",
-        "webhook_port", "api_server_ports", "log_level", "monitoring",
-        "monitoring_labels",
+        "image", "scheduler_image", "image_pull_secrets", "resources", "node_selector", "tolerations", "certificates",
+        "webhook_host_network", "webhook_port", "api_server_ports", "log_level", "monitoring", "monitoring_labels",
     )  # fmt: skip
     replicas = given.get("replicas", {})
     return Settings(
