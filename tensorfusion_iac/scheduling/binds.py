@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 
 from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.errors import ApiError, KubeError
@@ -26,7 +27,7 @@ LEAST_LEFT_S = 2.0
 
 
 class PodBinds:
-    """Carries out bind calls."""
+    """Carries out bind calls. `meet`: waits for the other members of a pod's group; in words if they don't come."""
 
     def __init__(
         self,
@@ -35,9 +36,10 @@ class PodBinds:
         decider: Decider,
         leadership: Leadership,
         partitions: Partitions,
+        meet: Callable[[GpuPod], Awaitable[str]],
     ) -> None:
         self._client, self._state, self._decider, self._leadership = client, state, decider, leadership
-        self._partitions, self._binder = partitions, Binder(client)
+        self._partitions, self._meet, self._binder = partitions, meet, Binder(client)
         self._under_way: set[str] = set()
 
     async def bind(self, request: BindRequest) -> str:
@@ -77,6 +79,12 @@ class PodBinds:
         was = self._state.ledger.get(pod.uid)
         if was is not None and was.state is State.CONFIRMED:
             return ""  # a repeated call: it is bound with these GPUs
+        if pod.worker.gang is not None:
+            if why := await self._meet(pod):
+                self._drop_hold(pod.uid)
+                return why
+            if self._state.ledger.get(pod.uid) is None:
+                return "the pod is gone"
         self._state.ledger.commit(pod.uid, self._state.clock() + self._partitions_wait_s(pod) + UNSHOWN_S)
         problem = await self._write(pod, reserved)
         if problem:

@@ -55,6 +55,8 @@ class Decider:
         self._on_placed: list[Callable[[str], None]] = []
         self.nominations: Mapping[str, str] = {}
         """By pod UID, the node that is being freed for it."""
+        self.holds_back: Callable[[GpuPod], str] = lambda pod: ""
+        """Why a member of a group that starts together may not be placed now; empty if it may."""
 
     def on_refused(self, listener: Refused) -> None:
         """Call when a pod fits nowhere."""
@@ -77,8 +79,9 @@ class Decider:
         entry = state.ledger.get(pod.uid)
         if entry is not None and entry.state is not State.HELD:
             return _only(entry.reservation.node, candidates)  # it is bound there, or may be
-        if entry is not None:
-            state.ledger.release(pod.uid)
+        if pod.worker.gang is not None and (why := self.holds_back(pod)):
+            return Verdict([], dict.fromkeys(candidates, why))
+        state.ledger.release(pod.uid)  # an earlier hold
         asker = self.asker(pod)
         fit = state.allocator.fit(pod.claim, asker)
         rows = self._rows(candidates)

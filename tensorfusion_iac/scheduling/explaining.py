@@ -7,6 +7,7 @@ from typing import Any
 from tensorfusion_iac.api import names
 from tensorfusion_iac.planning.ledger import State
 from tensorfusion_iac.scheduling.decide import Decider
+from tensorfusion_iac.scheduling.groups import Standing, group_of, standings
 from tensorfusion_iac.scheduling.pods import GpuPod
 from tensorfusion_iac.scheduling.state import ClusterState
 
@@ -36,16 +37,43 @@ class Explaining:
         explanation = self._decider.explain(pod)
         node = self._decider.nominations.get(pod.uid)
         text = explanation.text() if node is None else f"pods are being evicted from {node} for it; {explanation.text()}"
-        return found | {
-            "state": "gated" if pod.gates else "pending",
-            "nodes": explanation.nodes,
-            "fitting": explanation.fitting,
-            "reasons": [
-                {"reason": finding.reason.name.lower(), "nodes": finding.nodes, "text": finding.words}
-                for finding in explanation.findings
-            ],
-            "text": text,
-        }
+        if pod.worker.gang is not None:
+            text = f"{self._group_text(pod)}; by itself it {text}" if explanation.fitting else f"{self._group_text(pod)}; {text}"
+        return (
+            found
+            | self._group(pod)
+            | {
+                "state": "gated" if pod.gates else "pending",
+                "nodes": explanation.nodes,
+                "fitting": explanation.fitting,
+                "reasons": [
+                    {"reason": finding.reason.name.lower(), "nodes": finding.nodes, "text": finding.words}
+                    for finding in explanation.findings
+                ],
+                "text": text,
+            }
+        )
+
+    def _group(self, pod: GpuPod) -> dict[str, Any]:
+        standing = self._standing(pod)
+        if standing is None:
+            return {}
+        return {"gang": {
+            "minMembers": standing.group.needed, "members": len(standing.members), "bound": len(standing.bound),
+            "message": standing.missing or pod.gang_waits,
+        }}  # fmt: skip
+
+    def _group_text(self, pod: GpuPod) -> str:
+        standing = self._standing(pod)
+        if standing is None:  # it is terminating
+            return "it is no member of its group any more"
+        there = standing.missing or f"{len(standing.members)} members exist"
+        parts = [f"{standing.group.needed} of group {standing.group.workload} start together", there]
+        return ", ".join([*parts, f"{len(standing.bound)} bound"]) + (f": {pod.gang_waits}" if pod.gang_waits else "")
+
+    def _standing(self, pod: GpuPod) -> Standing | None:
+        group = group_of(pod)
+        return None if group is None else standings(self._state, self._state.pods.values()).get(group)
 
 
 def _is_meant(pod: GpuPod, kind: str, name: str) -> bool:

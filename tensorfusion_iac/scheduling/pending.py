@@ -26,6 +26,7 @@ from tensorfusion_iac.scheduling.decide import Decider
 from tensorfusion_iac.scheduling.metrics import Metrics
 from tensorfusion_iac.scheduling.pods import GpuPod
 from tensorfusion_iac.scheduling.state import ClusterState
+from tensorfusion_iac.scheduling.waking import wake
 
 log = logging.getLogger(__name__)
 
@@ -123,7 +124,7 @@ class Pending:
                 continue
             woken = self.would_fit()
             for pod in woken:
-                await self._wake(pod)
+                await wake(self.client, self.metrics, pod)
             if any(self.state.clock() - waiting.woken_at < REWAKE_S for waiting in self.waiting.values()):
                 asyncio.get_running_loop().call_later(REWAKE_S, self._room.set)
 
@@ -159,15 +160,6 @@ class Pending:
         for uid in holds:
             state.ledger.release(uid)
         return found
-
-    async def _wake(self, pod: GpuPod) -> None:
-        stamp = datetime.now(UTC).isoformat(timespec="milliseconds")
-        body = {"metadata": {"uid": pod.uid, "annotations": {names.key("wake"): stamp}}}
-        try:
-            await self.client.patch(PODS, pod.name, body, PatchType.MERGE, pod.namespace)
-            self.metrics.events.labels("woken").inc()
-        except KubeError as error:
-            log.info("pod %s/%s is not woken: %s", *pod.key, error)
 
     async def _write_condition(self, pod: GpuPod, condition: dict[str, Any]) -> None:
         body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}

@@ -19,6 +19,8 @@ from tensorfusion_iac.planning.record import reservation_of
 from tensorfusion_iac.planning.shares import Reservation
 
 RESOLVED, EFFECTIVE, DESIRED = names.key("resolved"), names.key("effective"), names.key("desired")
+GANG_READY = f"{names.PREFIX}GangReady"
+"""The condition that says why a group of pods which start together waits."""
 _FINISHED = ("Succeeded", "Failed")
 _NONE: Mapping[str, Any] = {}
 
@@ -47,6 +49,8 @@ class GpuPod:
     labels: Mapping[str, str]
     created: str
     started: datetime | None
+    gang_waits: str = ""
+    """What its condition `GangReady` says, if that is false."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -97,6 +101,7 @@ def read_pod(raw: object) -> GpuPod:
         labels=_mapping(metadata.get("labels")),
         created=str(metadata.get("creationTimestamp") or ""),
         started=_time(status.get("startTime")),
+        gang_waits="" if worker.gang is None else _gang_waits(status.get("conditions")),
     )
 
 
@@ -114,6 +119,13 @@ def _gates(gates: object) -> tuple[str, ...]:
     if not isinstance(gates, list):
         return ()
     return tuple(str(gate.get("name")) for gate in gates if isinstance(gate, Mapping))
+
+
+def _gang_waits(conditions: object) -> str:
+    for condition in conditions if isinstance(conditions, list) else ():
+        if isinstance(condition, Mapping) and (condition.get("type"), condition.get("status")) == (GANG_READY, "False"):
+            return str(condition.get("message") or "")
+    return ""
 
 
 def _time(text: object) -> datetime | None:

@@ -69,7 +69,7 @@ class Scheduler:
         self.preemption = Preemption(client, self.state, self.decider, self.metrics, self._may_write)
         self.resizes = Resizes(client, self.state, self.metrics, self._may_write)
         self.gangs = Gangs(client, self.state, self.decider, self.metrics, self._may_write)
-        binds = PodBinds(client, self.state, self.decider, self.leadership, self.partitions)
+        binds = PodBinds(client, self.state, self.decider, self.leadership, self.partitions, self.gangs.meet)
         explaining = Explaining(self.state, self.decider)
         self.extender = Extender(self.decider, self.leadership, binds, self.preemption, explaining, self.metrics)
         self._changes = asyncio.Event()
@@ -144,6 +144,7 @@ class Scheduler:
         """The books from the pods as they are now: a list that begins after the lease was taken."""
         await asyncio.gather(*(informer.synced.wait() for informer in self._informers))
         self.state.drop_holds()
+        self.gangs.forget()
         self._relisted.clear()
         self._pods.relist()
         await self._relisted.wait()

@@ -137,15 +137,35 @@ def test_a_gang_waits_for_its_members_to_exist(plane: GpuPlane, ns: str) -> None
     plane.bound(ns, 3)
 
 
-def test_a_gang_that_waited_too_long_is_told_so(plane: GpuPlane, ns: str) -> None:
-    plane.create(*(member(ns, f"m-{at}", vram(1, workload="late", gang=Gang(3, timedelta(seconds=1)))) for at in range(2)))
+def test_a_gang_that_timed_out_is_told_so_and_is_tried_again(plane: GpuPlane, ns: str) -> None:
+    plane.create(pod(ns, "busy", percent(100)))
+    plane.bound(ns, 1)
+    spec = percent(100, gpu_count=2, workload="late", gang=Gang(2, timedelta(seconds=1)))
+    plane.create(*(member(ns, f"m-{at}", spec) for at in range(2)))
 
     async def told(client: Client) -> bool:
         item = await client.get(PODS, "m-0", ns)
         return any(one.get("reason") == "TimedOut" for one in item["status"].get("conditions") or [])
 
     plane.until("the timeout", told)
-    assert not any(item["spec"].get("nodeName") for item in plane.pods(ns))
+    assert [item["metadata"]["name"] for item in plane.pods(ns) if item["spec"].get("nodeName")] == ["busy"]
+    plane.delete(ns, "busy")
+    assert len(plane.bound(ns, 2)) == 2
+
+
+def test_a_gang_that_lacks_cpu_starts_nothing_and_lets_others_go_on(plane: GpuPlane, ns: str) -> None:
+    spec = percent(100, gpu_count=2, workload="wide", gang=Gang(2, timedelta(seconds=5)))
+    greedy = member(ns, "greedy", spec)
+    greedy["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "100000"}
+    plane.create(member(ns, "modest", spec), greedy)
+
+    async def held(client: Client) -> bool:
+        return not any(item["spec"].get("schedulingGates") for item in (await client.list(PODS, ns)).items)
+
+    plane.until("cards for all of the gang", held)
+    plane.create(pod(ns, "other", percent(100, gpu_count=2)))
+    plane.refused(ns, "other")
+    assert [item["metadata"]["name"] for item in plane.bound(ns, 1)] == ["other"]
 
 
 # Resizes.

@@ -23,6 +23,7 @@ from tensorfusion_iac.scheduling.extender import Extender, serving
 from tensorfusion_iac.scheduling.leadership import Leadership
 from tensorfusion_iac.scheduling.metrics import Metrics
 from tensorfusion_iac.scheduling.partitions import Partitions
+from tensorfusion_iac.scheduling.pods import GpuPod
 from tensorfusion_iac.scheduling.preemption import Preemption
 from tensorfusion_iac.scheduling.wire import BindRequest
 
@@ -57,6 +58,11 @@ async def nothing() -> None:
     """A rebuild that is done at once."""
 
 
+async def alone(pod: GpuPod) -> str:
+    """A pod that starts by itself waits for nobody."""
+    return ""
+
+
 class Served:
     """A cluster with a running extender, and an API that answers as told."""
 
@@ -66,7 +72,7 @@ class Served:
         self.leadership = Leadership("me", LEASE, nothing, self.cluster.clock)
         client: Any = self.api
         partitions = Partitions(client, state, lambda: True)
-        self.binds = PodBinds(client, state, decider, self.leadership, partitions)
+        self.binds = PodBinds(client, state, decider, self.leadership, partitions, alone)
         preemption = Preemption(client, state, decider, Metrics(), lambda: True)
         self.extender = Extender(decider, self.leadership, self.binds, preemption, Explaining(state, decider), Metrics())
 
