@@ -25,7 +25,9 @@ from tensorfusion_iac.local.layout import Layout
 
 pytestmark = pytest.mark.cluster
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "rights"
+TESTS = Path(__file__).parents[1]
+GOLDEN = TESTS / "golden" / "rights"
+FROZEN = sorted(path.name for path in (TESTS / "upgrade").iterdir())
 PROGRAM = """
 import tensorfusion_iac as tfi
 platform = tfi.ControlPlane("tensor-fusion", kubernetes_version="1.37.2", image="registry.example/tensorfusion-iac:test")
@@ -59,7 +61,10 @@ def project(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Pr
 
 @pytest.fixture(scope="module")
 def installed(project: Project, plane: ControlPlane) -> Project:
-    """The platform, installed over a workload that was there before it."""
+    """The platform, installed over a workload that was there before it, and over what the oldest version left behind."""
+    plane.kubectl("apply", "--server-side", "-f", str(TESTS / "upgrade" / FROZEN[0] / "crds.yaml"))
+    plane.kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=30s")
+    plane.kubectl("apply", "--server-side", "-f", str(TESTS / "upgrade" / FROZEN[0] / "objects.yaml"))
     plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(deployment("early", {ENABLED_LABEL: "true"})))
     project.up()
     return project
@@ -211,6 +216,15 @@ def test_an_uninstall_after_our_namespaces_were_deleted_by_hand_does_not_hang(in
     plane.kubectl("delete", "namespace", SYSTEM_NAMESPACE, AGENT_NAMESPACE, "--timeout=60s")
     installed.ok("destroy", "--yes", "--skip-preview")
     nothing_is_left(plane)
+
+
+@pytest.mark.parametrize("version", FROZEN)
+def test_objects_of_earlier_versions_are_there_and_still_taken(installed: Project, plane: ControlPlane, version: str) -> None:
+    objects = TESTS / "upgrade" / version / "objects.yaml"
+    said = plane.kubectl("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", str(objects))
+    assert len(said.splitlines()) == len(list(yaml.safe_load_all(objects.read_text())))
+    if version == FROZEN[0]:
+        assert len(plane.kubectl("get", "-f", str(objects), "-o", "name").splitlines()) == len(said.splitlines())
 
 
 def nothing_is_left(plane: ControlPlane) -> None:
