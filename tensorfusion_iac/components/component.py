@@ -13,7 +13,7 @@ from typing import Any
 import pulumi
 
 from tensorfusion_iac.api.problem import Naming, Problem, as_written, quote
-from tensorfusion_iac.components.errors import SpecError, line_of, raise_or_collect
+from tensorfusion_iac.components.errors import SpecError, line_of, refuse
 from tensorfusion_iac.components.inputs import is_deferred, never_known
 from tensorfusion_iac.components.vgpu import VGPU, nearest, unknown_argument
 
@@ -31,11 +31,14 @@ class Component(pulumi.ComponentResource):
         self._subject = subject(type(self).__name__, resource_name)
 
     def _refuse(self, problems: Iterable[Problem], naming: Naming = as_written) -> None:
-        """Log each problem on this resource, then raise them together (or hand them to whoever collects)."""
+        """Log each problem on this resource, then raise them together (or let whoever collects decide)."""
         error = SpecError(self._subject, problems, naming)
-        for line in error.lines:
-            _log_when_registered(pulumi.log.error, line, self)
-        raise_or_collect(error)
+
+        def log() -> None:
+            for line in error.lines:
+                _log_when_registered(pulumi.log.error, line, self)
+
+        refuse(error, log)
 
     def _warn(self, warnings: Iterable[Problem], naming: Naming = as_written) -> None:
         for warning in warnings:
@@ -48,9 +51,12 @@ class Component(pulumi.ComponentResource):
         found = tuple(problems)
         if found:
             error = SpecError(self._subject, found, naming)
-            for line in error.lines:
-                pulumi.log.error(line, self)
-            raise_or_collect(error)
+
+            def log() -> None:
+                for line in error.lines:
+                    pulumi.log.error(line, self)
+
+            refuse(error, log)
 
     def _registered(self) -> pulumi.Output[Any]:
         """Known once this resource is registered. It carries no dependency: a child that waits for it does not depend on it."""

@@ -6,7 +6,7 @@ API.md, "What a mistake looks like". A program normally ends at the first object
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -35,12 +35,20 @@ class SpecError(pulumi.RunError):
 
     def records(self) -> list[dict[str, str]]:
         """Each problem as field, found, accepted, message; for `--output json`."""
-        return [{**problem.record(self.naming), "message": problem.sentence(beside(self.naming))} for problem in self.problems]
+        spell = _spelling.get()
+        return [
+            {
+                **problem.record(self.naming),
+                "field": spell(self.naming(problem.field)),
+                "message": spell(problem.sentence(beside(self.naming))),
+            }
+            for problem in self.problems
+        ]
 
 
 def line_of(problem: Problem, naming: Naming) -> str:
     """The problem as one line; what it mentions of the same VGPU goes by its argument alone."""
-    return f"{naming(problem.field)}: {problem.sentence(beside(naming))}"
+    return _spelling.get()(f"{naming(problem.field)}: {problem.sentence(beside(naming))}")
 
 
 def beside(naming: Naming) -> Naming:
@@ -48,23 +56,46 @@ def beside(naming: Naming) -> Naming:
     return lambda name: naming(name).removeprefix("vgpu.")
 
 
-_collected: ContextVar[list[SpecError] | None] = ContextVar("collected", default=None)
+Log = Callable[[], None]
+"""Logs the problems on the resource that they are of, so that pulumi shows where."""
+
+
+def end_program(error: SpecError, log: Log) -> None:
+    """What becomes of an object that is refused, unless a caller asks for something else: it is the end of the program."""
+    log()
+    raise error
+
+
+_refuse: ContextVar[Callable[[SpecError, Log], None]] = ContextVar("refuse", default=end_program)
+_spelling: ContextVar[Callable[[str], str]] = ContextVar("spelling", default=as_written)
+
+
+def refuse(error: SpecError, log: Log) -> None:
+    """Do with a refused object what the caller wants: by default, end the program."""
+    _refuse.get()(error, log)
 
 
 @contextmanager
 def collecting() -> Iterator[list[SpecError]]:
     """Within it, components note their SpecError in the list and go on without their children, instead of raising."""
     found: list[SpecError] = []
-    token = _collected.set(found)
-    try:
+
+    def note(error: SpecError, log: Log) -> None:
+        log()
+        found.append(error)
+
+    with refused_by(note):
         yield found
+
+
+@contextmanager
+def refused_by(decide: Callable[[SpecError, Log], None], spelling: Callable[[str], str] = as_written) -> Iterator[None]:
+    """Within it, `decide` says what becomes of refused objects; `spelling` rewrites each line for languages that call the
+    arguments otherwise.
+    """
+    tokens = _refuse.set(decide), _spelling.set(spelling)
+    try:
+        yield
     finally:
-        _collected.reset(token)
-
-
-def raise_or_collect(error: SpecError) -> None:
-    """End the program, or note the error where the caller collects them."""
-    found = _collected.get()
-    if found is None:
-        raise error
-    found.append(error)
+        _refuse.reset(tokens[0])
+        _spelling.reset(tokens[1])

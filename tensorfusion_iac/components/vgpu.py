@@ -7,12 +7,14 @@ together with the workload's, under its name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from decimal import Decimal
 from difflib import get_close_matches
 from enum import Enum
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Self
 
@@ -75,10 +77,12 @@ class VGPU:
     enabled: pulumi.Input[bool] = True
 
     def __new__(cls, **arguments: Any) -> Self:
-        """A misspelled argument ends in one sentence, not in Python's TypeError with a traceback."""
+        """A misspelled argument ends in one sentence that says where, not in Python's TypeError with a traceback."""
         unknown = [name for name in arguments if name not in ARGUMENTS]
         if unknown:
-            raise SpecError("VGPU", [unknown_argument(name, ARGUMENTS) for name in unknown])
+            caller = sys._getframe(1)
+            place = f"{Path(caller.f_code.co_filename).name}:{caller.f_lineno}"
+            raise SpecError(f"VGPU ({place})", [unknown_argument(name, ARGUMENTS) for name in unknown])
         return object.__new__(cls)
 
     def __post_init__(self) -> None:
@@ -132,14 +136,23 @@ def argument_naming(name: str) -> str:
 
 
 def unknown_argument(name: str, known: Sequence[str]) -> Problem:
-    """A keyword that no argument has, with the nearest that exists."""
+    """A keyword that no argument has: where it belongs, or the nearest that exists."""
+    if belongs_in_vgpu(name, known):
+        return Problem(name, "no argument of its own", f"vgpu.{name}", "{found}; give {accepted}")
     close = nearest(name, known)
     return Problem(name, "no such argument", f"did you mean {close[0]}?" if close else _listed(known),
                    "{found}; {accepted}")  # fmt: skip
 
 
+def belongs_in_vgpu(name: str, known: Collection[str]) -> bool:
+    """Whether it is a setting of a VGPU, given to what takes a VGPU."""
+    return name in ARGUMENTS and "vgpu" in known
+
+
 def nearest(name: str, known: Sequence[str]) -> list[str]:
     """The argument that a misspelled one was meant to be, if one is near."""
+    if belongs_in_vgpu(name, known):
+        return []
     return get_close_matches(name, known, 1, 0.6)
 
 

@@ -45,6 +45,12 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
         'AnnotatedDeployment "chat": 1 problem\n  imge: no such argument; did you mean image?',
     ),
     (
+        "a setting of the GPUs beside the VGPU",
+        lambda: chat(enabled_replicas=1, vgpu=VGPU(vram_request="4Gi")),
+        'AnnotatedDeployment "chat": 1 problem\n'
+        "  enabled_replicas: no argument of its own; give vgpu.enabled_replicas",
+    ),
+    (
         "values of the wrong kind",
         lambda: chat(replicas="six", enabled="yes", wait=1, timeout_s=0, vgpu={"qos": "low"}, labels=["a"]),
         'AnnotatedDeployment "chat": 6 problems\n'
