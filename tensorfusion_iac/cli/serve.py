@@ -90,11 +90,16 @@ def controller(
     namespace: Annotated[str, typer.Option(help="Namespace of its own objects.")] = SYSTEM_NAMESPACE,
     identity: Annotated[str, typer.Option(envvar="POD_NAME", help="Name of this replica; default: the machine's name.")] = "",
     scaling_period: Annotated[float, typer.Option(min=1, help="Seconds between two looks of autoscaling.")] = 30.0,
+    external_scaler_host: Annotated[
+        list[str] | None,
+        typer.Option(help="HOST or HOST:PORT that external scalers may be on; may be repeated. None: they are off."),
+    ] = None,
 ) -> None:
     """Keep workloads, pools and quotas true; one replica is active at a time."""
     from tensorfusion_iac.controller.program import Settings, run
 
-    settings = Settings(address, port, namespace, identity, round_s=scaling_period)
+    hosts = tuple(external_scaler_host or ())
+    settings = Settings(address, port, namespace, identity, round_s=scaling_period, external_hosts=hosts)
     _serve(kubeconfig, lambda client: run(client, settings, _ready))
 
 

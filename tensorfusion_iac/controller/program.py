@@ -17,7 +17,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tensorfusion_iac.api import metrics, names
+from tensorfusion_iac.controller.allowed_hosts import AllowedHosts
 from tensorfusion_iac.controller.checkpoints import Checkpoints
+from tensorfusion_iac.controller.external import ExternalScalers
 from tensorfusion_iac.controller.fleetview import FleetView
 from tensorfusion_iac.controller.grey_keeper import GreyKeeper
 from tensorfusion_iac.controller.metrics import Metrics, Statuses
@@ -52,7 +54,9 @@ PORT = 9480
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How one replica runs. `identity`: its name as a holder of the lease, unique among the replicas."""
+    """How one replica runs. `identity`: its name as a holder of the lease, unique among the replicas; `external_hosts`: where
+    external scalers may be, none by default.
+    """
 
     host: str = "127.0.0.1"
     port: int = PORT
@@ -60,6 +64,7 @@ class Settings:
     identity: str = ""
     terms: Terms = field(default_factory=Terms)
     round_s: float = ROUND_S
+    external_hosts: tuple[str, ...] = ()
 
 
 class Controller:
@@ -78,11 +83,12 @@ class Controller:
         self._informers = (pods, *middle.values(), workloads, profiles, quotas, *fleet.informers)
         quota_keeper = QuotaKeeper(writer, index, quotas, _now)
         usage, checkpoints = Usage(client, settings.namespace), Checkpoints(client, writer, settings.namespace)
+        external = ExternalScalers(client, AllowedHosts.of(settings.external_hosts))
         workload_keeper = WorkloadKeeper(writer, index, workloads, profiles, _now)
         pod_keeper, pool_keeper = PodKeeper(writer, fleet, index, pods, _now), PoolKeeper(writer, fleet, index, _now)
         self._keepers = (
             workload_keeper, pod_keeper, GreyKeeper(writer, pods), quota_keeper, pool_keeper,
-            Scaler(writer, usage, checkpoints, fleet, index, workloads, pods, quota_keeper, profiles, settings.round_s),
+            Scaler(writer, usage, checkpoints, fleet, index, workloads, pods, quota_keeper, profiles, external, settings.round_s),
         )  # fmt: skip
         queues: tuple[WorkQueue[Any], ...] = (workload_keeper.queue, pod_keeper.queue, quota_keeper.queue, pool_keeper.queue)
         for keeper in self._keepers:

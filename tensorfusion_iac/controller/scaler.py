@@ -22,27 +22,26 @@ from tensorfusion_iac.api.worker import WorkerSpec
 from tensorfusion_iac.controller.checkpoints import Checkpoints
 from tensorfusion_iac.controller.conditions import Wanted as Condition
 from tensorfusion_iac.controller.conditions import merged
+from tensorfusion_iac.controller.external import Asked, ExternalScalers
+from tensorfusion_iac.controller.external_answer import Heard
 from tensorfusion_iac.controller.fleetview import FleetView
 from tensorfusion_iac.controller.patches import changed
 from tensorfusion_iac.controller.podindex import PodIndex
 from tensorfusion_iac.controller.pods import DESIRED, Member
 from tensorfusion_iac.controller.profiles import as_edited
 from tensorfusion_iac.controller.quota_keeper import QuotaKeeper
-from tensorfusion_iac.controller.scaling import (
-    Memory,
-    Row,
+from tensorfusion_iac.controller.scaling import Memory, Row, blank, learned, with_policy
+from tensorfusion_iac.controller.usage import Usage
+from tensorfusion_iac.controller.wanting import (
     Subject,
     Wanted,
-    blank,
+    current_of,
     desired_of,
     fixed_because,
     in_status,
-    learned,
     original_of,
     want,
-    with_policy,
 )
-from tensorfusion_iac.controller.usage import Usage
 from tensorfusion_iac.controller.writing import NotHolderError, Writer
 from tensorfusion_iac.kube.client import Object
 from tensorfusion_iac.kube.errors import KubeError
@@ -50,7 +49,7 @@ from tensorfusion_iac.kube.informer import Informer
 from tensorfusion_iac.kube.resource import PODS, TENSOR_FUSION_WORKLOADS
 from tensorfusion_iac.planning.cards import CardFacts
 from tensorfusion_iac.planning.charge import Charge, Quota, charge_of
-from tensorfusion_iac.planning.recommend import Ceiling, Side, policy_of
+from tensorfusion_iac.planning.recommend import Amounts, Ceiling, Side, policy_of
 from tensorfusion_iac.planning.shares import Reservation
 from tensorfusion_iac.planning.units import MFLOPS_PER_TFLOPS
 
@@ -74,6 +73,7 @@ class Scaler:
     pod_objects: Informer
     quotas: QuotaKeeper
     profiles: Informer
+    external: ExternalScalers
     round_s: float = ROUND_S
     wall: Callable[[], float] = time.time
     _memories: dict[str, Memory] = field(default_factory=dict)
@@ -84,6 +84,12 @@ class Scaler:
 
     async def run(self) -> None:
         """Scale, until cancelled."""
+        try:
+            await self._rounds()
+        finally:
+            await self.external.close()
+
+    async def _rounds(self) -> None:
         loaded = False
         while True:
             try:
@@ -105,7 +111,7 @@ class Scaler:
             for item in self.stored
             if (config := _config(item)) is not None or self._edited(item)
         ]
-        rows = await self._rows(now_s) if any(_learns(config) for _, config in scaled) else []
+        rows = await self._rows(now_s) if scaled else []
         by_pod: dict[str, list[Row]] = {}
         for row in rows:
             by_pod.setdefault(row.pod_uid, []).append(row)
@@ -122,6 +128,7 @@ class Scaler:
         uids = {item["metadata"]["uid"] for item, config in scaled if _learns(config)}
         self._memories = {uid: memory for uid, memory in self._memories.items() if uid in uids}
         await self.checkpoints.keep_only(uids)
+        self.external.keep_only({item["metadata"]["uid"] for item, config in scaled if _asks(config)})
 
     async def _rows(self, now_s: float) -> list[Row]:
         """What is new, and a little more: what was learned already is passed over."""
@@ -152,11 +159,25 @@ class Scaler:
         ceiling = _ceiling(cards.values(), held.values(), self.quotas.quota(key[0]), self.quotas.used(key[0]))
         worker, profile = self._as_asked(newest)
         edited = profile if self._edited(item) else ""
-        subject = Subject(config, policy, worker, original_of(worker, smallest), ceiling, edited)
+        current = current_of(held[newest.uid].shares) if newest.uid in held else Amounts()
+        tflops = smallest.capacity_mflops / MFLOPS_PER_TFLOPS
+        subject = Subject(config, policy, worker, original_of(worker, smallest), ceiling, edited, tflops, current)
         used = max((row.vram_bytes for row in _latest(mine)), default=0)
-        wanted = want(subject, memory, float(used), datetime.fromtimestamp(now_s, UTC))
+        heard = self._heard(item, config, current)
+        wanted = want(subject, memory, float(used), datetime.fromtimestamp(now_s, UTC), heard)
         applied = await self._ask_for(subject, wanted, members, held)
         await self._tell(item, subject, wanted, applied)
+
+    def _heard(self, item: Object, config: AutoScalingConfig, current: Amounts) -> Heard | None:
+        scaler, metadata = config.external_scaler, item["metadata"]
+        if scaler is None or not scaler.enable:
+            return None
+        return self.external.heard(
+            Asked(
+                metadata["uid"], metadata["namespace"], metadata["name"], metadata["creationTimestamp"], scaler,
+                in_status(current),
+            )
+        )  # fmt: skip
 
     async def _ask_for(
         self, subject: Subject, wanted: Wanted, members: Iterable[Member], held: Mapping[str, Reservation]
@@ -234,7 +255,11 @@ def _config(item: Object) -> AutoScalingConfig | None:
         log.warning("workload %s/%s: autoScalingConfig: %s", item["metadata"]["namespace"], item["metadata"]["name"], error)
         return None
     found = config.spec.auto_scaling_config
-    return found if found is not None and (_learns(found) or found.cron_scaling_rules) else None
+    return found if found is not None and (_learns(found) or found.cron_scaling_rules or _asks(found)) else None
+
+
+def _asks(config: AutoScalingConfig) -> bool:
+    return config.external_scaler is not None and config.external_scaler.enable
 
 
 def _learns(config: AutoScalingConfig) -> bool:

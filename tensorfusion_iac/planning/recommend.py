@@ -141,10 +141,10 @@ def recommend(
     found = Amounts()
     if original.compute is not None and not compute.empty:
         side = _of_use(compute, policy.compute, policy.margin, qos)
-        found = replace(found, compute=_inside(side, original.compute, policy.compute_ratios, FLOOR_TFLOPS, ceiling.compute))
+        found = replace(found, compute=inside(side, original.compute, policy.compute_ratios, FLOOR_TFLOPS, ceiling.compute))
     if original.vram is not None and not vram.empty:
         side = _of_use(vram, policy.vram, policy.margin, qos)
-        side = _inside(side, original.vram, policy.vram_ratios, FLOOR_VRAM_BYTES, ceiling.vram)
+        side = inside(side, original.vram, policy.vram_ratios, FLOOR_VRAM_BYTES, ceiling.vram)
         headroom = min(VRAM_HEADROOM * used_vram_bytes, ceiling.vram.limit)
         found = replace(found, vram=Side(side.request, max(side.limit, headroom)))
     return found
@@ -173,8 +173,8 @@ def _of_use(use: Histogram, percentiles: Percentiles, margin: float, qos: QoS) -
     return Side(min(use.percentile(share) * (1 + margin), upper), upper)
 
 
-def _inside(side: Side, original: Side, ratios: Ratios, floor: float, ceiling: Side) -> Side:
-    """A ceiling beats a floor: what cannot be had is not asked for."""
+def inside(side: Side, original: Side, ratios: Ratios, floor: float, ceiling: Side) -> Side:
+    """A side held to the original's ratios, the floor, and the ceiling, which beats a floor: what can't be had isn't asked."""
     request = min(max(side.request, floor, ratios.least * original.request), ratios.most * original.request, ceiling.request)
     limit = min(max(side.limit, floor, ratios.least * original.limit), ratios.most * original.limit, ceiling.limit)
     return Side(min(request, limit), limit)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from gpu_plane import GIB, GpuPlane, annotation, gpu_plane, pod, worker
-from running_controller import access, controlled
+from running_controller import ACCOUNT, access, controlled
 
 from tensorfusion_iac.agent.simulated_load import LOAD_ANNOTATION
 from tensorfusion_iac.api import names
@@ -96,7 +99,8 @@ def test_amounts_follow_use_in_place_and_the_memory_survives_a_kill(plane: GpuPl
                                                   subresource="status"))  # fmt: skip
             controller.start()
             again = plane.until("it is told again, from memory alone", settled, 90.0)["recommendation"]
-        assert again["resources"] == recommendation["resources"]
+        assert again["resources"]["requests"] == recommendation["resources"]["requests"]
+        assert again["resources"]["limits"]["tflops"] == recommendation["resources"]["limits"]["tflops"]
         plane.kubectl("annotate", "pod", "a", "-n", ns, "--overwrite", f"{LOAD_ANNOTATION}=mean=0.5, swing=0, vram=20Gi")
         in_force(plane, ns, "a", (174, 190), (23, 24.4))
         after = plane.ask(lambda client: client.get(PODS, "a", ns))
@@ -178,3 +182,59 @@ def test_an_edited_profile_reaches_running_pods_in_place(plane: GpuPlane, kubeco
 
         plane.until("ProfileApplied", told)
     assert plane.ask(lambda client: client.get(PODS, "a", ns))["metadata"]["uid"] == bound["metadata"]["uid"]
+
+
+@contextmanager
+def scaler(answer: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    """An external scaler: its URL, and the Authorization headers that it was shown."""
+    shown: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            shown.append(self.headers.get("Authorization", ""))
+            self.rfile.read(int(self.headers["Content-Length"]))
+            body = json.dumps(answer).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"127.0.0.1:{server.server_port}", shown
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_an_external_scaler_is_heard_once_its_secret_is_shared(plane: GpuPlane, kubeconfig: Path, ns: str) -> None:
+    amounts = {"requests": {"tflops": 50, "vram": "10Gi"}, "limits": {"tflops": 70, "vram": "12Gi"}}
+    plane.kubectl("create", "secret", "generic", "key", "-n", ns, "--from-literal=token=s3cret")
+    with scaler({"needScaleUp": True, "recommendedResources": amounts, "reason": "long queue"}) as (host, shown):
+        asked = {"enable": True, "url": f"http://{host}/", "apiKeySecretRef": {"name": "key"}, "interval": "2s"}
+        plane.apply(workload(ns, externalScaler=asked))
+        plane.create(pod(ns, "a", spec()))
+        plane.bound(ns, 1)
+
+        def told(part: str) -> None:
+            async def look(client: Client) -> bool:
+                status = (await client.get(TENSOR_FUSION_WORKLOADS, "chat", ns)).get("status") or {}
+                return part in (status.get("recommendation") or {}).get("reason", "")
+
+            plane.until(part, look)
+
+        with controlled(kubeconfig, "one", *PERIOD):
+            told(f"host {host} is not allowed")
+        with controlled(kubeconfig, "one", *PERIOD, "--external-scaler-host", host):
+            told(f"Secret {ns}/key is not shared: a RoleBinding has to let service account")
+            assert not shown
+            account = f"{names.SYSTEM_NAMESPACE}:{ACCOUNT}"
+            plane.kubectl("create", "role", "shared", "-n", ns, "--verb=get", "--resource=secrets", "--resource-name=key")
+            plane.kubectl("create", "rolebinding", "shared", "-n", ns, "--role=shared", f"--serviceaccount={account}")
+            in_force(plane, ns, "a", (70, 70), (12, 12))
+            assert set(shown) == {"Bearer s3cret"}
+            told("by the external scaler: long queue")

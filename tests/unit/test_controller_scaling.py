@@ -18,22 +18,8 @@ from tensorfusion_iac.api import desired
 from tensorfusion_iac.api.levels import Isolation, QoS
 from tensorfusion_iac.api.resources.autoscaling import AutoScalingConfig
 from tensorfusion_iac.api.worker import Compute, Unit, WorkerSpec
-from tensorfusion_iac.controller.scaling import (
-    Memory,
-    Row,
-    Subject,
-    blank,
-    desired_of,
-    fixed_because,
-    from_text,
-    in_status,
-    learned,
-    original_of,
-    read_rows,
-    to_text,
-    want,
-    with_policy,
-)
+from tensorfusion_iac.controller.scaling import Memory, Row, blank, from_text, learned, read_rows, to_text, with_policy
+from tensorfusion_iac.controller.wanting import Subject, desired_of, fixed_because, in_status, original_of, want
 from tensorfusion_iac.planning.recommend import Amounts, Ceiling, Policy, Side, policy_of
 from tensorfusion_iac.planning.shares import CardShare
 
@@ -59,7 +45,7 @@ def subject(settings: AutoScalingConfig, spec: WorkerSpec | None = None, ceiling
     auto = settings.auto_set_resources
     return Subject(
         settings, policy_of(auto) if auto else Policy(), spec, original_of(spec, CARD),
-        ceiling or Ceiling(Side(100, 100), Side(80 * GIB, 80 * GIB)),
+        ceiling or Ceiling(Side(100, 100), Side(80 * GIB, 80 * GIB)), card_tflops=100,
     )  # fmt: skip
 
 
