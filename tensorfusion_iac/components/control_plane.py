@@ -8,6 +8,7 @@ Last of all come the webhook's configurations, which count as made once the API 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Unpack
 
 import pulumi
@@ -49,7 +50,7 @@ class ControlPlane(Component):
             crds = [CustomResourceDefinitions(f"{resource_name}-crds", opts=pulumi.ResourceOptions(parent=self))]
         if given["runtime"] == "local":
             base = self._base(platform.namespaces())
-            accounts = self._declare(_rights(platform.scheduler_rights()), base)
+            accounts = self._declare(_rights(platform.webhook_rights(), platform.scheduler_rights()), base)
             policies = self._policies([*base, *crds])
             self._configure(webhook_configurations(Address(given["webhook_url"])), [*accounts, *policies, *crds])
         elif given["runtime"] == "cluster":
@@ -63,7 +64,8 @@ class ControlPlane(Component):
         level = "privileged" if settings.webhook_host_network else "restricted"
         base = self._base(platform.namespaces(level))
         scheduler = [*platform.scheduler_rights(platform.LEASE), *platform.kube_scheduler_rights(platform.LEASE)]
-        accounts = self._declare([*_rights(scheduler), *platform.user_roles()], base)
+        rights = _rights(platform.webhook_rights(settings.certificates), scheduler)
+        accounts = self._declare([*rights, *platform.user_roles()], base)
         policies = self._policies([*base, *crds])
         fences = self._declare(platform.network_policies(settings), base)
         by_cert_manager = settings.certificates == "cert-manager"
@@ -75,8 +77,8 @@ class ControlPlane(Component):
             self._declare(platform.monitors(settings), base)
         if settings.agents is not None:
             # The policies hold each agent to its node, so that they are there before the first.
-            rights = self._declare(platform.agent_rights(), base)
-            self._declare(platform.agents(settings, settings.agents), [*ready, *rights, *policies])
+            granted = self._declare(platform.agent_rights(), base)
+            self._declare(platform.agents(settings, settings.agents), [*ready, *granted, *policies])
         configurations: Iterable[Mapping[str, Any]] = webhook_configurations(Service())
         if by_cert_manager:
             configurations = map(platform.injected, configurations)
@@ -106,9 +108,9 @@ class ControlPlane(Component):
         return [resource(_name(self._prefix, manifest), manifest, options) for manifest in manifests]
 
 
-def _rights(scheduler: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Accounts, and what the programs may; the scheduler's rights depend on where its lease is."""
-    return [*platform.service_accounts(), *platform.webhook_rights(), *scheduler, *platform.controller_rights()]
+def _rights(*granted: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The accounts, what each `granted` says, and what is the controller's wherever it runs."""
+    return [*platform.service_accounts(), *chain(*granted), *platform.controller_rights()]
 
 
 def _name(prefix: str, manifest: Mapping[str, Any]) -> str:

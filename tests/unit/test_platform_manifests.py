@@ -169,12 +169,16 @@ def test_in_the_hosts_network_the_webhook_has_its_port_and_replaces_pods_one_by_
 
 def test_cert_manager_makes_the_secret_that_the_webhook_reads_and_injects_its_authority() -> None:
     settings = replace(SETTINGS, certificates="cert-manager")
-    issued = {item["kind"]: item for item in platform.certificate()}["Certificate"]
+    made = {(item["kind"], item["metadata"]["name"]): item["spec"] for item in platform.certificate()}
+    issued = made["Certificate", "tensor-fusion-webhook"]
+    issuer = made["Issuer", issued["issuerRef"]["name"]]
+    authority = next(spec for (kind, _), spec in made.items() if kind == "Certificate" and spec.get("isCA"))
+    assert issuer == {"ca": {"secretName": authority["secretName"]}}
     pod = pod_of(of_kind("Deployment", settings)["tensor-fusion-webhook"])
     volume = next(item for item in pod["volumes"] if item["name"] == "tls")
-    assert volume["secret"]["secretName"] == issued["spec"]["secretName"] == "tensor-fusion-webhook-tls"
+    assert volume["secret"]["secretName"] == issued["secretName"] == "tensor-fusion-webhook-tls"
     assert "--tls=/etc/tensor-fusion/tls" in pod["containers"][0]["args"]
-    assert "tensor-fusion-webhook.tensor-fusion-system.svc" in issued["spec"]["dnsNames"]
+    assert "tensor-fusion-webhook.tensor-fusion-system.svc" in issued["dnsNames"]
     marked = platform.injected({"metadata": {"name": "x"}})
     assert marked["metadata"]["annotations"] == {"cert-manager.io/inject-ca-from": "tensor-fusion-system/tensor-fusion-webhook"}
 

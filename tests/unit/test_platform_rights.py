@@ -162,6 +162,12 @@ def test_the_scheduler_of_a_cluster_has_a_lease_of_its_own_and_the_clusters_own_
     assert len(names) == len(set(names))
 
 
+def test_a_webhook_whose_certificate_is_cert_managers_reads_no_secret() -> None:
+    rights = _rights(platform.webhook_rights("cert-manager"))
+    assert not [words for words in rights["tensor-fusion-system"] if "secret" in words]
+    assert not [words for words in rights["cluster"] if "webhookconfigurations" in words]
+
+
 def test_people_have_roles_of_which_two_go_into_kubernetes_own() -> None:
     roles = {item["metadata"]["name"]: item for item in platform.user_roles()}
     assert {name: {_words(rule) for rule in role["rules"]} for name, role in roles.items()} == PEOPLE

@@ -1,5 +1,5 @@
-"""The webhook's certificate by cert-manager instead of our own: issuer, certificate, and who puts the authority into the
-webhook configurations (Part 6). Pure.
+"""The webhook's certificate by cert-manager instead of our own: issuers, certificates, and who puts the authority into the
+webhook configurations (Part 6; docs/concepts/admission.md). Pure.
 """
 
 from __future__ import annotations
@@ -17,21 +17,24 @@ INJECT = "cert-manager.io/inject-ca-from"
 
 
 def certificate() -> Iterator[Manifest]:
-    """A self-signed issuer in our namespace, and the certificate that it gives."""
-    metadata = {"name": CONFIGURATION, "namespace": SYSTEM_NAMESPACE, "labels": LABELS}
-    yield {"apiVersion": API_VERSION, "kind": "Issuer", "metadata": metadata, "spec": {"selfSigned": {}}}
-    yield {
-        "apiVersion": API_VERSION,
-        "kind": "Certificate",
-        "metadata": metadata,
-        "spec": {
-            "secretName": TLS_SECRET,
-            "dnsNames": list(hosts_of_service(CONFIGURATION, SYSTEM_NAMESPACE)),
-            "issuerRef": {"kind": "Issuer", "name": CONFIGURATION},
-            "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},
+    """An authority of our own in cert-manager's hands, and the certificate that it gives.
+
+    Not a certificate that signs itself: the API server would trust the new one a minute before the webhook has it.
+    """
+    authority = f"{CONFIGURATION}-authority"
+    yield _issuer(f"{CONFIGURATION}-root", {"selfSigned": {}})
+    yield _certificate(
+        authority, f"{CONFIGURATION}-root",
+        {"isCA": True, "commonName": authority, "duration": "43800h", "usages": ["cert sign", "digital signature"]},
+    )  # fmt: skip
+    yield _issuer(CONFIGURATION, {"ca": {"secretName": authority}})
+    yield _certificate(
+        CONFIGURATION, CONFIGURATION,
+        {
+            "secretName": TLS_SECRET, "dnsNames": list(hosts_of_service(CONFIGURATION, SYSTEM_NAMESPACE)),
             "usages": ["server auth", "digital signature"],
         },
-    }
+    )  # fmt: skip
 
 
 def injected(configuration: Mapping[str, Any]) -> Manifest:
@@ -39,3 +42,20 @@ def injected(configuration: Mapping[str, Any]) -> Manifest:
     metadata = configuration["metadata"]
     annotations = {**metadata.get("annotations", {}), INJECT: f"{SYSTEM_NAMESPACE}/{CONFIGURATION}"}
     return {**configuration, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _issuer(name: str, spec: Manifest) -> Manifest:
+    return {"apiVersion": API_VERSION, "kind": "Issuer", "metadata": _metadata(name), "spec": spec}
+
+
+def _certificate(name: str, issuer: str, spec: Manifest) -> Manifest:
+    spec = {
+        "secretName": name,
+        "issuerRef": {"group": "cert-manager.io", "kind": "Issuer", "name": issuer},
+        "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},
+    } | spec
+    return {"apiVersion": API_VERSION, "kind": "Certificate", "metadata": _metadata(name), "spec": spec}
+
+
+def _metadata(name: str) -> Manifest:
+    return {"name": name, "namespace": SYSTEM_NAMESPACE, "labels": LABELS}

@@ -39,8 +39,10 @@ def service_accounts() -> Iterator[Manifest]:
         yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata, "automountServiceAccountToken": False}
 
 
-def webhook_rights() -> Iterator[Manifest]:
-    """What the webhook may do: read what it resolves with; in our namespace, its certificates, claims and leases."""
+def webhook_rights(certificates: str = "own") -> Iterator[Manifest]:
+    """What the webhook may do: read what it resolves with; in our namespace, its claims and leases; and its own certificates,
+    where it makes them itself.
+    """
     configurations = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
     cluster = [
         _rule("", ["namespaces", "pods"], _READ),
@@ -48,14 +50,14 @@ def webhook_rights() -> Iterator[Manifest]:
         _rule("batch", ["jobs"], _READ),
         _rule("scheduling.k8s.io", ["priorityclasses"], _READ),
         _rule(GROUP, ["gpupools", "workloadprofiles", "gpuresourcequotas"], _READ),
-        _rule("admissionregistration.k8s.io", configurations, [*_READ, "patch"], [CONFIGURATION]),
     ]
     own = [
-        _rule("", ["secrets"], [*_READ, "patch"], [TLS_SECRET]),
-        _rule("", ["secrets"], ["create"]),
         _rule("", ["configmaps"], ["get", "list", "create", "patch", "delete"]),
         _rule(_LEASES, ["leases"], ["get", "list", "create", "patch", "delete"]),
     ]
+    if certificates == "own":
+        cluster.append(_rule("admissionregistration.k8s.io", configurations, [*_READ, "patch"], [CONFIGURATION]))
+        own += [_rule("", ["secrets"], [*_READ, "patch"], [TLS_SECRET]), _rule("", ["secrets"], ["create"])]
     yield from _granted(WEBHOOK_ACCOUNT, None, cluster)
     yield from _granted(WEBHOOK_ACCOUNT, SYSTEM_NAMESPACE, own)
 
