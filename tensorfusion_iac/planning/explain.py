@@ -41,6 +41,8 @@ class Explanation:
     nodes: int
     fitting: int
     findings: tuple[Finding, ...]
+    note: str = ""
+    """What is wrong before any node is looked at."""
 
     @property
     def kinds(self) -> frozenset[Reason]:
@@ -52,8 +54,9 @@ class Explanation:
         if self.fitting:
             return f"fits {self.fitting:,} of {self.nodes:,} nodes now"
         if not self.nodes:
-            return "there is no node to look at"
-        return "; ".join(f"{_nodes(finding.nodes)}: {finding.words}" for finding in self.findings)
+            return self.note or "there is no node to look at"
+        words = [f"{_nodes(finding.nodes)}: {finding.words}" for finding in self.findings]
+        return "; ".join([self.note, *words] if self.note else words)
 
 
 def explain(

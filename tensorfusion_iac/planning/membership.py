@@ -7,7 +7,9 @@ such pool.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from tensorfusion_iac.api.resources.gpupool import (
     CapacityConfig,
@@ -30,6 +32,42 @@ def pool_of(node: str, labels: Mapping[str, str], named: str | None, pools: Mapp
         if selector is not None and selects_node(selector, node, labels):
             return name
     return _catch_all(pools)
+
+
+_ONLY_CATCH_ALL = (
+    "without a node selector it gets what others leave only as the one default pool, or as the one without a selector"
+)
+_ORDER = "a GPUNode's own pool goes first, then the first name that selects the node"
+
+
+class NodeLabels(NamedTuple):
+    """What decides about a node's pool: its name, its labels, and the pool that its GPUNode names."""
+
+    node: str
+    labels: Mapping[str, str]
+    named: str | None = None
+
+
+def why_no_nodes(pool: str, pools: Mapping[str, GPUPool], nodes: Iterable[NodeLabels]) -> str:
+    """In words, why a pool has none of these nodes: it isn't there, selects none, or others have what it selects."""
+    if pool not in pools:
+        return f"there is no pool {pool}"
+    selector = _selector(pools[pool])
+    owners = Counter(
+        pool_of(node, labels, named, pools)
+        for node, labels, named in nodes
+        if selector is None or selects_node(selector, node, labels)
+    )
+    if not owners:
+        return f"pool {pool} has no nodes: {'its node selector matches none' if selector else 'there are none'}"
+    if selector is None and _catch_all(pools) != pool:
+        return f"pool {pool} has no nodes: {_ONLY_CATCH_ALL}"
+    whose = ", ".join(
+        f"{count:,} belong to pool {owner}" if owner else f"{count:,} to none"
+        for owner, count in sorted(owners.items(), key=lambda one: (one[0] or "", one[1]))
+    )
+    which = "of the nodes that it selects" if selector else "of the nodes"
+    return f"pool {pool} has no nodes: {which} {whose} ({_ORDER})"
 
 
 def facts_of(pool: GPUPool) -> PoolFacts:

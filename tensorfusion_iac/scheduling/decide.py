@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress, repeat
 from operator import itemgetter
 
@@ -142,7 +142,7 @@ class Decider:
         """Why a pod is where it is not, over the candidates, or all nodes with GPUs."""
         ledger = self._state.ledger
         rows = None if candidates is None else self._rows(candidates)
-        return explain(
+        explanation = explain(
             self._state.inventory,
             pod.claim,
             self.asker(pod),
@@ -151,6 +151,8 @@ class Decider:
             used=ledger.used(pod.namespace),
             elsewhere=() if rows is None or candidates is None else [candidates[at] for at in np.flatnonzero(rows < 0).tolist()],
         )
+        note = "" if explanation.fitting or pod.claim.pool is None else self._state.why_no_nodes(pod.claim.pool)
+        return replace(explanation, note=note) if note else explanation
 
     def _still_may(self, pod: GpuPod, held: Reservation) -> bool:
         """Whether the held cards are there and well: one may have fallen sick since Filter."""

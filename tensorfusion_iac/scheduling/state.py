@@ -21,7 +21,7 @@ from tensorfusion_iac.planning.cards import NodeFacts, read_card
 from tensorfusion_iac.planning.charge import holding, quota_of
 from tensorfusion_iac.planning.inventory import Inventory
 from tensorfusion_iac.planning.ledger import Entry, Ledger, State
-from tensorfusion_iac.planning.membership import facts_of, pool_of
+from tensorfusion_iac.planning.membership import NodeLabels, facts_of, pool_of, why_no_nodes
 from tensorfusion_iac.scheduling.liveness import Liveness
 from tensorfusion_iac.scheduling.pods import GpuPod, NotOurPodError, read_pod
 
@@ -56,6 +56,8 @@ class ClusterState:
         self._card_of_object: dict[str, str] = {}
         self._node_labels: dict[str, Mapping[str, str]] = {}
         self._gpu_nodes: dict[str, Object] = {}
+        self._why_no_nodes: dict[str, str] = {}
+        """Of pools that were asked about, until a pool or a node changes: looking at every node's labels takes a while."""
         self._quotas: dict[str, dict[str, Object]] = {}
         self._on_room: list[Listener] = []
         self._on_card: list[Callable[[str], None]] = []
@@ -205,6 +207,7 @@ class ClusterState:
             return  # most events of nodes are heartbeats
         else:
             self._node_labels[node] = labels
+        self._why_no_nodes.clear()
         self._node_changed(node)
 
     def pool_changed(self, change: Change) -> None:
@@ -222,6 +225,7 @@ class ClusterState:
             if before is not None and before.spec == pool.spec and before.is_default == pool.is_default:
                 return
             self.pools[name] = pool
+        self._why_no_nodes.clear()
         pool_now = self.pools.get(name)
         self.inventory.set_pool(name, None if pool_now is None else facts_of(pool_now))
         for node in {*self._node_labels, *self._gpu_nodes}:
@@ -244,6 +248,19 @@ class ClusterState:
         self.ledger.set_quota(namespace, None if resource is None else quota_of(resource))
         self.tell_room()
 
+    def why_no_nodes(self, pool: str) -> str:
+        """In words, why a pool has no nodes with GPUs; empty if it has some."""
+        inventory = self.inventory
+        if bool((inventory.pool == inventory.pools.known(pool)).any()):
+            return ""
+        if pool not in self._why_no_nodes:
+            nodes = (
+                NodeLabels(name, self._node_labels.get(name, {}), (gpu_node.get("spec") or {}).get("poolName"))
+                for name, gpu_node in self._gpu_nodes.items()
+            )
+            self._why_no_nodes[pool] = why_no_nodes(pool, self.pools, nodes)
+        return self._why_no_nodes[pool]
+
     def lease_changed(self, change: Change) -> None:
         """An agent's heartbeat."""
         self.liveness.take(change)
@@ -262,6 +279,7 @@ class ClusterState:
     def _node_changed(self, node: str) -> None:
         labels, gpu_node = self._node_labels.get(node), self._gpu_nodes.get(node)
         if labels is None and gpu_node is None:
+            self._why_no_nodes.clear()
             self.inventory.drop_node(node)
             return
         spec, status = (gpu_node or {}).get("spec") or {}, (gpu_node or {}).get("status") or {}
@@ -273,5 +291,6 @@ class ClusterState:
         if gpu_node is None and node not in self.inventory.row_of:
             return  # a node without GPUs needs no row
         if self.inventory.node_facts(node) != facts or node not in self.inventory.row_of:
+            self._why_no_nodes.clear()
             self.inventory.set_node(node, facts)
             self.tell_room()

@@ -315,6 +315,42 @@ def test_a_pool_has_the_nodes_that_its_selector_names() -> None:
     assert cluster.fits(spec())
 
 
+def selecting(zone: str) -> dict[str, Any]:
+    term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]}
+    return {"nodeManagerConfig": {"nodeSelector": {"nodeSelectorTerms": [term]}}}
+
+
+def why(cluster: Cluster, pool: str) -> str:
+    return cluster.decider.explain(read_pod(pod("asks", spec(pool=pool)))).text()
+
+
+def test_a_pool_whose_nodes_belong_to_another_says_to_which() -> None:
+    cluster = Cluster(cards=1, nodes=3)
+    cluster.pool("a", **selecting("x"))
+    cluster.pool("b", **selecting("x"))
+    for name in ("n0", "n1", "n2"):
+        cluster.node(name, labels={"zone": "x"})
+    assert why(cluster, "a") == "fits 3 of 3 nodes now"
+    assert why(cluster, "b") == (
+        "pool b has no nodes: of the nodes that it selects 3 belong to pool a "
+        "(a GPUNode's own pool goes first, then the first name that selects the node); 3 nodes: not in pool b"
+    )
+    cluster.pool("a", **selecting("y"))
+    assert why(cluster, "b") == "fits 3 of 3 nodes now"
+
+
+def test_a_pool_without_nodes_says_why() -> None:
+    cluster = Cluster(cards=1)
+    cluster.pool("b", **selecting("x"))
+    assert why(cluster, "b").startswith("pool b has no nodes: its node selector matches none; ")
+    assert why(cluster, "c").startswith("there is no pool c; ")
+    cluster.node("n0", labels={"zone": "x"})  # what was said before is said no more
+    assert why(cluster, "b") == "fits 1 of 1 nodes now"
+    assert why(cluster, "p").startswith("pool p has no nodes: of the nodes 1 belong to pool b ")
+    cluster.pool("q")  # a second default pool
+    assert "as the one default pool" in why(cluster, "q")
+
+
 def test_a_changed_pool_changes_what_is_promised() -> None:
     cluster = Cluster(cards=1)
     full = spec(1, compute_request=Compute(Unit.PERCENT, Decimal(100)))
