@@ -89,7 +89,7 @@ def _agent(settings: Settings, given: Agents) -> Manifest:
         mounts=[
             run,
             {"name": "toolkit", "mountPath": _TOOLKIT, "readOnly": True},
-            {"name": "cgroups", "mountPath": CGROUPS, "mountPropagation": "HostToContainer"},
+            {"name": "cgroups", "mountPath": CGROUPS},
         ],
     )  # fmt: skip
     return made | {"securityContext": context}
@@ -107,6 +107,6 @@ def _watchdog(settings: Settings) -> Manifest:
         "securityContext": pods.locked(),
         "volumeMounts": [
             {"name": "run", "mountPath": RUN_FOLDER},
-            {"name": "cgroups", "mountPath": CGROUPS, "mountPropagation": "HostToContainer"},
+            {"name": "cgroups", "mountPath": CGROUPS},
         ],
     }

@@ -34,7 +34,9 @@ def write_images(folder: Path, virtual_gpus: Path, scheduler: Path, scheduler_ve
     cards = write_layer(folder / "cards.layer", python_root.with_libraries({
         "usr/local/bin/virtual-gpu-job": virtual_gpus / "job", "pause": virtual_gpus / "pause",
     }))  # fmt: skip
-    kube_scheduler = write_layer(folder / "scheduler.layer", [("usr/local/bin/kube-scheduler", scheduler)])
+    kube_scheduler = write_layer(
+        folder / "scheduler.layer", python_root.with_libraries({"usr/local/bin/kube-scheduler": scheduler})
+    )  # fmt: skip
     images = (
         Image(PROGRAMS, (root, own), ("tensorfusion",), user=NONROOT),
         Image(JOB, (root, cards), ("virtual-gpu-job", STATE_INSIDE), ("-", "1000", "0", "20", "1024", "1073741824")),
