@@ -18,6 +18,7 @@ from tensorfusion_iac.planning.ledger import Ledger
 from tensorfusion_iac.planning.resize import resized
 from tensorfusion_iac.planning.rolling import Bounds, Progress, to_create, to_remove
 from tensorfusion_iac.planning.shares import reserve
+from tensorfusion_iac.planning.simulate import PoolUse, pool_use
 from tensorfusion_iac.planning.victims import Candidate, plan
 
 _NEW = float("inf")
@@ -85,7 +86,10 @@ class Stuck:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end. `before`: what waited before the change; `held_up`: workloads that wait until others are deleted."""
+    """The end. `before`: what waited before the change; `held_up`: workloads that wait until others are deleted.
+
+    `pools` is the use of the pools then.
+    """
 
     before: tuple[Waiting, ...]
     waiting: tuple[Waiting, ...]
@@ -93,6 +97,7 @@ class Outcome:
     stuck: tuple[Stuck, ...]
     held_up: tuple[str, ...]
     refused_resizes: tuple[tuple[str, str], ...]
+    pools: tuple[PoolUse, ...]
 
 
 @dataclass(slots=True)
@@ -116,7 +121,7 @@ def rehearse(
     leaving: Iterable[str] = (),
     resizes: Mapping[str, Desired] | None = None,
 ) -> Outcome:
-    """Let the changes happen. `pods` are all that exist; the ledger holds those that are bound, and the outcome afterwards."""
+    """Let the changes happen. `pods` are all that exist; the ledger holds those that are bound, and is spent afterwards."""
     run = _Run(ledger, {pod.uid: pod for pod in pods})
     run.settle(())
     before = run.waiting()
@@ -130,14 +135,12 @@ def rehearse(
     waiting = run.waiting()
     unfinished = [one for one in rolling if run.is_unfinished(one) and one.old]
     still = {one.owner for one in waiting} | {one.roll.owner for one in unfinished}
-    stuck = tuple(Stuck(one.roll.owner, len(one.old), len(one.new), would_fit=False) for one in unfinished)
-    if unfinished:
-        evicted = tuple(run.evicted)
-        freed = run.without_old(unfinished)
-        stuck = tuple(replace(one, would_fit=one.owner not in freed) for one in stuck)
-    else:
-        evicted = tuple(run.evicted)
-    return Outcome(before, waiting, evicted, stuck, tuple(sorted(held_up - still)), tuple(refused))
+    outcome = Outcome(
+        before, waiting, tuple(run.evicted), (), tuple(sorted(held_up - still)), tuple(refused), pool_use(ledger)
+    )  # fmt: skip
+    left = [(one.roll.owner, len(one.old), len(one.new)) for one in unfinished]
+    hopeless = run.without_old(unfinished) if unfinished else set()
+    return replace(outcome, stuck=tuple(Stuck(*each, would_fit=each[0] not in hopeless) for each in left))
 
 
 class _Run:

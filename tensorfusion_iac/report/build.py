@@ -48,12 +48,9 @@ class Report:
     risks: tuple[Risk, ...]
 
     def total_cost(self) -> tuple[Decimal, Decimal]:
-        """US dollars an hour before and after, of what has a price."""
-        nothing = Decimal(0)
-        return (
-            sum((cost.before for cost in self.costs if cost.before is not None), nothing),
-            sum((cost.after for cost in self.costs if cost.after is not None), nothing),
-        )
+        """US dollars an hour before and after, of the workloads that have a price on both sides."""
+        pairs = [(cost.before, cost.after) for cost in self.costs if cost.before is not None and cost.after is not None]
+        return sum((before for before, _ in pairs), Decimal(0)), sum((after for _, after in pairs), Decimal(0))
 
 
 def report_of(preview: Preview, cluster: Cluster | None) -> Report:
@@ -61,7 +58,7 @@ def report_of(preview: Preview, cluster: Cluster | None) -> Report:
     before, after = worlds(preview.changes, None if cluster is None else cluster.objects)
     workloads = workloads_of(preview.changes, before, after)
     live = None if cluster is None else Live(cluster, before)
-    fleet: Mapping[str, PoolCards] = {} if live is None else fleet_of(live.state)
+    fleet = {} if cluster is None else _fleet(cluster, (before, after))
     counts = {one.title: _counts(one, live) for one in workloads}
     ways = {one.title: way_of(one, counts[one.title][1]) for one in workloads}
     wanted = {title: pair[1] for title, pair in counts.items()}
@@ -83,6 +80,14 @@ def report_of(preview: Preview, cluster: Cluster | None) -> Report:
         tuple(_costs(workloads, counts, (before, after), fleet)),
         risks_of(preview, workloads, ways, fit, fleet),
     )
+
+
+def _fleet(cluster: Cluster, sides: tuple[World, World]) -> Mapping[str, PoolCards]:
+    """The cards of each pool, of those that are new and of those that go too."""
+    found: dict[str, PoolCards] = {}
+    for world in sides:
+        found |= fleet_of(Live(cluster, world).state)
+    return found
 
 
 def _told(workloads: Sequence[Workload]) -> int:

@@ -135,12 +135,10 @@ def judge_fit(
             rolls.append(_roll(one, way, counts[one.title], [pods[uid] for uid in uids]))
     resizes = dict(_resizes(state, sides, {roll_uid for roll in rolls for roll_uid in roll.old}))
     outcome = rehearse(state.ledger, _in_order(pods.values(), state), rolls, leaving=leaving, resizes=resizes)
-    return _fit(outcome, {roll.owner for roll in rolls}, open_ends, pools_before, pool_use(state.ledger))
+    return _fit(outcome, {roll.owner for roll in rolls}, open_ends, pools_before)
 
 
-def _fit(
-    outcome: Outcome, changed: set[str], open_ends: list[str], before: tuple[PoolUse, ...], after: tuple[PoolUse, ...]
-) -> Fit:
+def _fit(outcome: Outcome, changed: set[str], open_ends: list[str], before: tuple[PoolUse, ...]) -> Fit:
     waited = {one.owner: one.pods for one in outcome.before}
     deadlocks = tuple(one.owner for one in outcome.stuck if one.would_fit)
     stuck = {one.owner for one in outcome.stuck}
@@ -155,7 +153,7 @@ def _fit(
         verdict = Verdict.UNKNOWN if open_ends else Verdict.FITS
     return Fit(
         verdict, waiting, others, outcome.before, outcome.evicted, deadlocks,
-        tuple(owner for owner in outcome.held_up if owner in changed), refused, tuple(open_ends), before, after,
+        tuple(owner for owner in outcome.held_up if owner in changed), refused, tuple(open_ends), before, outcome.pools,
     )  # fmt: skip
 
 

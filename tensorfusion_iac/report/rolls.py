@@ -14,8 +14,9 @@ from typing import Any
 from tensorfusion_iac.api.levels import Isolation
 from tensorfusion_iac.api.worker import Source
 from tensorfusion_iac.planning.rolling import Bounds, bounds
+from tensorfusion_iac.report.preview import Path
 from tensorfusion_iac.report.words import AMOUNTS, facets
-from tensorfusion_iac.report.workloads import Workload
+from tensorfusion_iac.report.workloads import Asked, Workload
 
 
 class How(StrEnum):
@@ -55,16 +56,22 @@ def way_of(workload: Workload, count: int) -> Way:
         return Way(How.DELETED, "deleted, after everything else is done")
     if before is None:
         return Way(How.CREATED, "created")
-    if change.replaced or (workload.kind in _MADE_ANEW and before.template != after.template):
+    template_changed = before.template != after.template or _open_parts(before) != _open_parts(after)
+    if change.replaced or (workload.kind in _MADE_ANEW and template_changed):
         first = "the old one is deleted first" if change.deletes_first else "the new one is created first, then the old one goes"
         return Way(How.REPLACED, f"replaced: {first}; running pods end")
-    if before.template != after.template:
+    if template_changed:
         return _template_changed(workload, count)
     if after.pods is not None and before.pods != after.pods:
         return Way(How.SCALED, "scaled; pods that stay are not restarted")
     if before.manifest.raw != after.manifest.raw and before.seen == after.seen:
         return Way(How.OBJECT, "pods are not touched")
     return _beside_the_template(workload)
+
+
+def _open_parts(asked: Asked) -> set[Path]:
+    """Where the template has values that are not known yet: they may be new ones."""
+    return {path for path in asked.manifest.unknown if path[0] == "spec" and path[-1] not in ("replicas", "parallelism")}
 
 
 def _template_changed(workload: Workload, count: int) -> Way:

@@ -63,7 +63,7 @@ def described(workload: Workload, otherwise: tuple[int, int]) -> tuple[str, ...]
     before, after = workload.before, workload.after
     is_on = tuple(side is not None and side.enabled for side in (before, after))
     if before is None or not is_on[0]:
-        return (f"{'new' if before is None else 'turned on'}: {', '.join(_whole(after, otherwise[1]))}",)
+        return (f"{'new' if before is None else 'turned on'}: {', '.join(_whole(after, otherwise[1]))}", *_unknown(after))
     if after is None or not is_on[1]:
         kept = "stays in the cluster, no longer managed" if workload.change.retained else "deleted"
         return (f"{kept if after is None else 'turned off'}: {', '.join(_whole(before, otherwise[0]))}",)
@@ -99,8 +99,12 @@ def _parts(before: Asked, after: Asked, otherwise: tuple[int, int]) -> Iterator[
     yield from _images(before.template, after.template)
     if rest := _other_fields(before.template, after.template):
         yield f"{rest} other {'field' if rest == 1 else 'fields'} of the pod template"
-    if after.unknown:
-        yield unknown_words(after.unknown)
+    yield from _unknown(after)
+
+
+def _unknown(asked: Asked | None) -> Iterator[str]:
+    if asked is not None and asked.unknown:
+        yield unknown_words(asked.unknown)
 
 
 def _only_counts(changed: Mapping[str, Any], gpus: str, replicas: str, scaled: bool) -> str:
@@ -112,12 +116,9 @@ def _whole(asked: Asked | None, otherwise: int) -> Iterator[str]:
     """All that a side asks for."""
     if asked is None:
         return
-    if asked.unknown:
-        yield unknown_words(asked.unknown)
     worker = asked.seen
     if worker is None:
-        if asked.problems:
-            yield "refused"
+        yield "refused" if asked.problems else "what it asks for cannot be told"
         return
     names = facets(worker)
     left_open = open_facets(asked.unknown, names)

@@ -1,0 +1,194 @@
+"""What becomes of workloads that change: surges that find no room, preemption, deletions that come last, resizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from planning_values import GIB
+
+from tensorfusion_iac.api.desired import Desired
+from tensorfusion_iac.api.levels import Isolation
+from tensorfusion_iac.api.vendors import Vendor
+from tensorfusion_iac.planning.allocate import Allocator
+from tensorfusion_iac.planning.cards import CardFacts, NodeFacts
+from tensorfusion_iac.planning.claim import Claim
+from tensorfusion_iac.planning.inventory import Inventory
+from tensorfusion_iac.planning.ledger import Ledger
+from tensorfusion_iac.planning.rehearse import Outcome, Pod, Roll, rehearse
+from tensorfusion_iac.planning.rolling import Bounds
+from tensorfusion_iac.planning.shares import reserve
+
+CARD_GIB = 80
+
+
+def claim(gib: int, gpus: int = 1) -> Claim:
+    return Claim("p", Vendor.NVIDIA, gpus, Isolation.SOFT, vram_bytes=gib * GIB)
+
+
+class Books:
+    """A pool of cards of 80Gi, two on each node, and the pods on them."""
+
+    def __init__(self, nodes: int = 1) -> None:
+        inventory = Inventory()
+        for node in range(nodes):
+            inventory.set_node(f"n{node}", NodeFacts("p"))
+            for index in range(2):
+                card = CardFacts(
+                    f"GPU-{node}-{index}", f"n{node}", "A100_SXM_80G", Vendor.NVIDIA, 312_000_000, CARD_GIB * GIB, index
+                )
+                inventory.set_card(card)
+        self.ledger = Ledger(inventory)
+        self.pods: list[Pod] = []
+
+    def run(self, owner: str, count: int, gib: int, priority: int = 0, **more: Any) -> tuple[str, ...]:
+        """Pods that run; fails if one of them does not fit."""
+        uids = []
+        for at in range(count):
+            pod = Pod(f"{owner}-{at}", owner, "ns", claim(gib), priority, started_s=float(len(self.pods)), **more)
+            chosen = Allocator(self.ledger.inventory).allocate(pod.claim)
+            assert chosen is not None
+            self.ledger.adopt(reserve(pod.claim, chosen, uid=pod.uid, namespace="ns", name=pod.uid, priority=priority))
+            self.pods.append(pod)
+            uids.append(pod.uid)
+        return tuple(uids)
+
+    def rehearse(self, *rolls: Roll, **more: Any) -> Outcome:
+        return rehearse(self.ledger, self.pods, rolls, **more)
+
+
+def model(owner: str, gib: int, priority: int = 0) -> Pod:
+    return Pod("", owner, "ns", claim(gib), priority)
+
+
+def waiting(outcome: Outcome) -> dict[str, int]:
+    return {one.owner: one.pods for one in outcome.waiting}
+
+
+def test_what_has_room_is_placed_and_the_rest_waits_with_its_reason() -> None:
+    outcome = Books().rehearse(Roll("a", model("a", 60), 3))
+    assert waiting(outcome) == {"a": 1}
+    assert outcome.waiting[0].why.text() == "1 node: VRAM 60Gi asked, most free is 20Gi"
+
+
+def test_a_roll_with_room_for_its_surge_ends() -> None:
+    books = Books()
+    old = books.run("a", 2, 30)
+    outcome = books.rehearse(Roll("a", model("a", 40), 2, old=old, bounds=Bounds(1, 0)))
+    assert (outcome.waiting, outcome.stuck) == ((), ())
+
+
+def test_a_roll_on_a_full_pool_never_ends_and_would_if_the_old_ones_went_first() -> None:
+    books = Books()
+    old = books.run("a", 2, 60)
+    outcome = books.rehearse(Roll("a", model("a", 50), 2, old=old, bounds=Bounds(1, 0)))
+    (stuck,) = outcome.stuck
+    assert (stuck.owner, stuck.old, stuck.would_fit) == ("a", 2, True)
+    assert waiting(outcome) == {"a": 1}, "the surge"
+
+
+def test_one_that_may_be_unavailable_lets_the_same_roll_end() -> None:
+    books = Books()
+    old = books.run("a", 2, 60)
+    outcome = books.rehearse(Roll("a", model("a", 50), 2, old=old, bounds=Bounds(0, 1)))
+    assert (outcome.waiting, outcome.stuck) == ((), ())
+
+
+def test_a_roll_that_is_too_large_even_for_the_empty_pool_is_not_a_deadlock() -> None:
+    books = Books()
+    old = books.run("a", 2, 60)
+    outcome = books.rehearse(Roll("a", model("a", 90), 2, old=old, bounds=Bounds(1, 0)))
+    assert not outcome.stuck[0].would_fit
+
+
+def test_higher_priority_evicts_lower_which_then_waits() -> None:
+    books = Books()
+    books.run("low", 2, 60, priority=-10)
+    outcome = books.rehearse(Roll("high", model("high", 60, 10_000), 1))
+    (victim,) = outcome.evicted
+    assert (victim.owner, victim.by, victim.node) == ("low", "high", "n0")
+    assert waiting(outcome) == {"low": 1}
+
+
+def test_an_evicted_pod_finds_another_place_if_there_is_one() -> None:
+    books = Books(nodes=2)
+    books.run("low", 3, 60, priority=-10)
+    books.run("small", 1, 50, priority=20_000)
+    outcome = books.rehearse(Roll("high", model("high", 70, 10_000), 1))
+    assert [one.owner for one in outcome.evicted] == ["low"]
+    assert waiting(outcome) == {"low": 1}
+
+
+def test_a_shielded_pod_stays() -> None:
+    books = Books()
+    books.run("low", 2, 60, priority=-10, shielded=True)
+    outcome = books.rehearse(Roll("high", model("high", 60, 10_000), 1))
+    assert (outcome.evicted, waiting(outcome)) == ((), {"high": 1})
+
+
+def test_what_waits_until_others_are_deleted_is_told() -> None:
+    books = Books()
+    going = books.run("old", 2, 60)
+    outcome = books.rehearse(Roll("new", model("new", 60), 2), leaving=going)
+    assert outcome.held_up == ("new",)
+    assert outcome.waiting == ()
+
+
+def test_scaling_down_makes_room_and_scaling_up_keeps_what_runs() -> None:
+    books = Books()
+    kept = books.run("a", 2, 60)
+    outcome = books.rehearse(Roll("a", model("a", 60), 1, kept=kept), Roll("b", model("b", 60), 1))
+    assert outcome.waiting == ()
+    assert sum(1 for uid in kept if books.ledger.get(uid)) == 1
+
+
+def test_a_deployment_scales_its_old_pods_before_it_rolls() -> None:
+    books = Books()
+    old = books.run("a", 1, 60)
+    outcome = books.rehearse(Roll("a", model("a", 10), 3, old=old, bounds=Bounds(1, 0), scales_old=True))
+    assert outcome.stuck == (), "old pods that wait go first"
+
+
+def test_pods_that_ask_for_no_gpu_any_more_give_theirs_back() -> None:
+    books = Books()
+    old = books.run("a", 2, 60)
+    outcome = books.rehearse(Roll("a", None, 0, old=old), Roll("b", model("b", 60), 2))
+    assert outcome.waiting == ()
+
+
+def test_a_resize_that_finds_no_room_on_its_card_is_refused_and_one_that_does_takes_it() -> None:
+    books = Books()
+    (first,) = books.run("a", 1, 30)
+    assert books.rehearse(resizes={first: Desired(Decimal(1), Decimal(2), 70 * GIB, 70 * GIB)}).refused_resizes == ()
+    outcome = books.rehearse(resizes={first: Desired(Decimal(1), Decimal(2), 79 * GIB, 79 * GIB)}, leaving=())
+    assert outcome.refused_resizes == ()
+    books.run("b", 1, 80)
+    ((owner, why),) = books.rehearse(resizes={first: Desired(None, None, 90 * GIB, 90 * GIB)}).refused_resizes
+    assert (owner, why) == ("a", "GPU GPU-0-0 has 312 TFLOPS and 80Gi at most")
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    limits=st.sampled_from([Bounds(1, 0), Bounds(0, 1), Bounds(2, 2), Bounds(0, 4)]),
+    sizes=st.lists(st.integers(1, 80), min_size=1, max_size=4),
+    old=st.integers(5, 40),
+    new=st.integers(5, 90),
+)
+def test_no_card_ever_holds_more_than_it_has_and_nothing_is_lost(
+    limits: Bounds, sizes: Sequence[int], old: int, new: int
+) -> None:
+    books = Books(nodes=2)
+    uids = books.run("a", 2, old)
+    rolls = [Roll(f"x{at}", model(f"x{at}", gib, at * 100), 2) for at, gib in enumerate(sizes)]
+    outcome = books.rehearse(Roll("a", model("a", new), 3, old=uids, bounds=limits, scales_old=True), *rolls)
+    inventory = books.ledger.inventory
+    for card in inventory.cards():
+        place = inventory.place_of(card.uuid)
+        assert place is not None
+        assert inventory.free_vram[place] >= 0
+    if not outcome.stuck:  # else the books also hold what would be if the old pods went first
+        placed = sum(1 for entry in books.ledger if entry.reservation.name.startswith("x0#"))
+        assert placed + waiting(outcome).get("x0", 0) == 2
