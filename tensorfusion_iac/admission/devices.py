@@ -61,6 +61,18 @@ def ask_for_devices(draft: Draft, worker: WorkerSpec) -> None:
         _warn_of_native(draft, container, worker.containers)
 
 
+def ask_for_none(draft: Draft) -> None:
+    """Take the vGPU resource off a pod that runs without TensorFusion: nobody would hand it out, and it would never start."""
+    for container in draft.every_container():
+        resources = container.get("resources") or {}
+        if any(RESOURCE in (resources.get(side) or {}) for side in ("limits", "requests")):
+            _set_resource(container, RESOURCE, None)
+            message = "{found} is removed, since TensorFusion asks for it where it is needed; {accepted}"
+            draft.warnings.append(
+                Problem(f"container {container['name']} resources {RESOURCE}", "a value", "leave it out", message)
+            )
+
+
 _MPS_MOUNT = {
     "name": MPS_VOLUME, "mountPath": MPS_DIRECTORY, "subPathExpr": f"$({environment.POD_UID})",
 }  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any
 
 from tensorfusion_iac.admission.confinement import confinement_problems
 from tensorfusion_iac.admission.decision import AdmissionFacts, Decision, Grey, refused, untouched, warning_texts
-from tensorfusion_iac.admission.devices import ask_for_devices, show_devices
+from tensorfusion_iac.admission.devices import ask_for_devices, ask_for_none, show_devices
 from tensorfusion_iac.admission.draft import Draft, shape_problems
 from tensorfusion_iac.admission.placing import place, refuse_node, set_priority, without_global_default
 from tensorfusion_iac.admission.workers import add_components
@@ -96,6 +96,8 @@ def mutate(
     if grey is Grey.ON:
         forbidden += confinement_problems(resolution.worker, written, facts.namespace)
         _turn_on(draft, resolution.worker, context)
+    elif again is None:
+        ask_for_none(draft)
     warnings = warning_texts([*(item for item in resolution.warnings if item.field not in ours), *draft.warnings])
     if draft.problems or forbidden:
         status = HTTPStatus.UNPROCESSABLE_ENTITY if draft.problems else HTTPStatus.FORBIDDEN

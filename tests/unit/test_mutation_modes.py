@@ -326,6 +326,18 @@ def test_the_other_side_of_a_grey_release_runs_as_written() -> None:
     )
 
 
+def test_the_other_side_of_a_grey_release_does_not_wait_for_the_resource() -> None:
+    asking = {"limits": {VGPU: "1", "cpu": "1"}, "requests": {VGPU: "1"}}
+    before = pod({**LOCAL, "inject-container": "main", "enabled-replicas": "2"}, container(resources=asking), container("side"))
+    decision = mutate(before, FACTS, pools=POOLS, grey=Grey.OFF)
+    assert decision.patch == (
+        {"op": "add", "path": "/metadata/annotations/tensor-fusion.ai~1grey", "value": "off"},
+        {"op": "remove", "path": "/spec/containers/0/resources/limits/tensor-fusion.ai~1vgpu"},
+        {"op": "remove", "path": "/spec/containers/0/resources/requests"},
+    )
+    assert [text for text in decision.warnings if "container main resources tensor-fusion.ai/vgpu" in text]
+
+
 def test_enabled_pods_of_a_grey_release_are_given_up_last() -> None:
     annotations = changed(pod({**LOCAL, "enabled-replicas": "2"}), claim="6b1f")["metadata"]["annotations"]
     assert annotations["controller.kubernetes.io/pod-deletion-cost"] == "100"
