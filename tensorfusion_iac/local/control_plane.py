@@ -23,7 +23,7 @@ from tensorfusion_iac.kube.errors import KubeError
 from tensorfusion_iac.kube.resource import NODES
 from tensorfusion_iac.local import certs, commands, fleet, fleet_objects, kubeconfig, leftovers, ports, scheduler_config, stages
 from tensorfusion_iac.local.catalogue import look_up
-from tensorfusion_iac.local.errors import LocalError
+from tensorfusion_iac.local.errors import LocalError, WishError
 from tensorfusion_iac.local.layout import Layout, write_private_if_changed
 from tensorfusion_iac.local.locks import is_held, locked
 from tensorfusion_iac.local.real_nodes import files, rows
@@ -183,21 +183,22 @@ def _start(
     say: Say,
     owner_pid: int | None,
 ) -> Settings:
-    groups = wish.groups or (remembered.groups if remembered else fleet.DEFAULT_GROUPS)
+    old_count, old_network, old_programs = _real_nodes_of(remembered)
+    count = old_count if wish.real_nodes is None else wish.real_nodes
+    programs = wish.programs or old_programs
+    groups = _groups(wish, remembered, count, programs)
     fleet.build(groups, look_up)  # an unknown model is told before anything starts
     _end(layout, say)  # what a killed supervisor left behind would keep its ports and files
     choice = ports.choose(remembered.ports if remembered else None, wish.port, ports.is_free)
     for name, old in choice.moved.items():
         say(f"port {old} of {name} is in use now; it moves to {getattr(choice.ports, name)}")
-    old_count, old_network, old_programs = _real_nodes_of(remembered)
-    count = old_count if wish.real_nodes is None else wish.real_nodes
     settings = Settings(
         ports=choice.ports,
         groups=groups,
         tools=dict(tools()) | (real_nodes.tools(say) if count else {}),
         real_nodes=count,
         network=real_nodes.network_number(old_network) if count else old_network,
-        programs=wish.programs or old_programs,
+        programs=programs,
     )
     _write_files(layout, settings, say)
     _start_supervisor(layout, owner_pid)
@@ -208,6 +209,17 @@ def _real_nodes_of(remembered: Settings | None) -> tuple[int, int | None, Progra
     if remembered is None:
         return 0, None, Programs.LOCAL
     return remembered.real_nodes, remembered.network, remembered.programs
+
+
+def _groups(wish: Wish, remembered: Settings | None, real: int, programs: Programs) -> tuple[NodeGroup, ...]:
+    """The simulated nodes. There are none where our programs are pods: on a simulated node those would only seem to run."""
+    if programs is Programs.LOCAL:
+        return wish.groups or (remembered.groups if remembered else ()) or fleet.DEFAULT_GROUPS
+    if wish.groups:
+        raise WishError("with --programs cluster all nodes are real: leave simulated nodes out")
+    if not real:
+        raise WishError("--programs cluster needs nodes that run pods: add --real-nodes 1")
+    return ()
 
 
 def _start_supervisor(layout: Layout, owner_pid: int | None) -> None:
@@ -309,6 +321,8 @@ async def _real_nodes_ready(layout: Layout, nodes: Sequence[RealNode], deadline:
 
 def describe(groups: tuple[NodeGroup, ...]) -> str:
     """The simulated nodes in a few words."""
+    if not groups:
+        return "no simulated nodes"
     parts = [f"{group.nodes} x {group.gpus_per_node} {group.model}" for group in groups]
     return f"simulated nodes: {', '.join(parts)}"
 

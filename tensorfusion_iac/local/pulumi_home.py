@@ -46,8 +46,10 @@ def bin_dir(layout: Layout) -> Path:
 
 def prepare(layout: Layout, tools: Mapping[str, Path]) -> None:
     """Fill the folder of programs and install the provider. Idempotent. Raises ToolError."""
-    own = Path(sys.prefix) / "bin" / "tensorfusion"
-    programs = {"pulumi": tools["pulumi"], "kubectl": tools["kubectl"]} | ({"tensorfusion": own} if own.is_file() else {})
+    own = {name: Path(sys.prefix) / "bin" / name for name in ("tensorfusion", "kubectl-tensorfusion")}
+    programs = {"pulumi": tools["pulumi"], "kubectl": tools["kubectl"]} | {
+        name: path for name, path in own.items() if path.is_file()
+    }
     link(bin_dir(layout), programs)
     provider = "pulumi-resource-kubernetes"
     version = load().named(provider).version

@@ -19,7 +19,7 @@ from tensorfusion_iac.local.layout import Layout
 from tensorfusion_iac.local.real_nodes import files, preconditions
 from tensorfusion_iac.local.real_nodes.outside import nodes_of
 from tensorfusion_iac.local.real_nodes.plan import RealNode
-from tensorfusion_iac.local.state import NodeGroup, Programs, load_settings
+from tensorfusion_iac.local.state import Programs, load_settings
 
 TIMEOUT_S = 300.0
 IMAGE = "tensorfusion-iac:0.1.0"
@@ -30,7 +30,7 @@ JOB_IMAGE = "virtual-gpu-job:0.1.0"
 
 @dataclass(frozen=True)
 class RealNodePlane(ControlPlane):
-    """A control plane with one real node (and a simulated one: KWOK wants a fleet)."""
+    """A control plane with one real node, on which our programs can be pods."""
 
     node: RealNode
     cards: Fake
@@ -42,7 +42,7 @@ def real_node_plane(folder: Path, owner_pid: int) -> Iterator[RealNodePlane]:
     if lacking := preconditions.missing():
         pytest.skip(f"NO REAL NODE, so that this is NOT TESTED: {'; '.join(lacking)}")
     layout = Layout.at(folder)
-    wish = door.Wish(groups=(NodeGroup(model="L40S", gpus_per_node=1, nodes=1),), real_nodes=1, programs=Programs.CLUSTER)
+    wish = door.Wish(real_nodes=1, programs=Programs.CLUSTER)
     door.up(layout, wish, tools, lambda line: None, timeout_s=TIMEOUT_S, owner_pid=owner_pid)
     try:
         settings = load_settings(layout.settings)

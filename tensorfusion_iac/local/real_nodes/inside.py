@@ -59,6 +59,7 @@ _programs: dict[int, str] = {}
 def _mount(node: RealNode) -> None:
     places = cgroups.own_paths(Path("/proc/self/cgroup").read_text())
     hierarchies = cgroups.hierarchies(Path("/proc/self/mountinfo").read_text())
+    mount("none", "/", "--make-rshared")  # containers ask for mounts that reach them later; nothing leaves the node
     mount("sysfs", "/sys", "-t", "sysfs")
     if any(hierarchy.folder == cgroups.PURE for hierarchy in hierarchies):
         mount("cgroup2", cgroups.PURE, "-t", "cgroup2")
