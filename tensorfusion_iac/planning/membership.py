@@ -22,6 +22,9 @@ from tensorfusion_iac.api.resources.selectors import NodeRequirement, NodeSelect
 from tensorfusion_iac.planning.inventory import PoolFacts
 from tensorfusion_iac.planning.place import NODE_COMPACT
 
+_ONLY_CATCH_ALL = "without a node selector it gets what others leave only as the default pool, or as the one without a selector"
+_ORDER = "a GPUNode's own pool goes first, then the first name that selects the node"
+
 
 def pool_of(node: str, labels: Mapping[str, str], named: str | None, pools: Mapping[str, GPUPool]) -> str | None:
     """The pool of a node; None if it is in none. `named`: the pool that its GPUNode names."""
@@ -32,12 +35,6 @@ def pool_of(node: str, labels: Mapping[str, str], named: str | None, pools: Mapp
         if selector is not None and selects_node(selector, node, labels):
             return name
     return _catch_all(pools)
-
-
-_ONLY_CATCH_ALL = (
-    "without a node selector it gets what others leave only as the one default pool, or as the one without a selector"
-)
-_ORDER = "a GPUNode's own pool goes first, then the first name that selects the node"
 
 
 class NodeLabels(NamedTuple):

@@ -57,7 +57,7 @@ def plan(
     best: tuple[tuple[object, ...], Plan] | None = None
     for node in worth_it[:MOST_NODES]:
         victims = enough(inventory, claim, asker, node, by_node[node], most=len(best[1].victims) if best else None)
-        if victims is None:
+        if not victims:
             continue
         cost = _cost(victims)
         if best is None or cost < best[0]:
@@ -72,20 +72,24 @@ def enough(
     node: str,
     candidates: Sequence[Candidate],
     *,
+    gone: Iterable[str] = (),
     most: int | None = None,
 ) -> list[Candidate] | None:
-    """The cheapest set of candidates on one node without which the claim fits there.
+    """The cheapest set of candidates on one node without which the claim fits there; empty if it needs none.
 
-    None if not even all are enough, or if it takes more than `most`.
+    `gone`: pods (UIDs) that will not be there anyway. None if not even all are enough, or if it takes more than `most`.
     """
+    leaving = tuple(gone)
 
     def fits_without(victims: Iterable[Candidate]) -> bool:
-        alone = on_node(inventory, node, [victim.reservation.uid for victim in victims])
+        alone = on_node(inventory, node, [*leaving, *(victim.reservation.uid for victim in victims)])
         here = Asker(asker.priority, asker.budget, 0)
         return Allocator(alone).allocate(claim, here) is not None
 
     if not fits_without(candidates):
         return None
+    if fits_without(()):
+        return []
     ordered = sorted(candidates, key=lambda one: (one.reservation.priority, -one.started_s, one.reservation.uid))
     if len(ordered) <= _EXHAUSTIVE:
         for size in (1, 2):

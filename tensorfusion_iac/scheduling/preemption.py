@@ -76,19 +76,20 @@ class Preemption:
             self._budgets[change.key] = change.object
 
     def judge(self, pod: GpuPod, request: PreemptRequest) -> dict[str, tuple[list[str], int]]:
-        """Of kube-scheduler's candidates, those where the GPUs suffice once its victims are gone, with GPU victims added."""
+        """Of kube-scheduler's candidates, those where the GPUs suffice once its victims are gone, with GPU victims added.
+
+        A node goes too if one of kube-scheduler's victims is under `eviction-protection`, of which it knows nothing.
+        """
         kept: dict[str, tuple[list[str], int]] = {}
-        by_node = self._candidates(pod)
-        asker = self.decider.asker(pod)
+        able, asker = self._candidates(pod), self.decider.asker(pod)
         for node, (victims, violations) in request.victims.items():
-            if node not in self.state.inventory.row_of:
+            ours = [self.state.pods[uid] for uid in victims if uid in self.state.pods]
+            if node not in self.state.inventory.row_of or any(self._is_protected(victim) for victim in ours):
                 continue
-            on_it = [one for one in by_node if one.reservation.node == node]
-            ours = set(victims)
-            extra = enough(self.state.inventory, pod.claim, asker, node, on_it)
-            if extra is None:
-                continue
-            kept[node] = ([*victims, *(one.reservation.uid for one in extra if one.reservation.uid not in ours)], violations)
+            others = [one for one in able if one.reservation.node == node and one.reservation.uid not in victims]
+            extra = enough(self.state.inventory, pod.claim, asker, node, others, gone=victims)
+            if extra is not None:
+                kept[node] = [*victims, *(one.reservation.uid for one in extra)], violations
         return kept
 
     def nodes(self) -> Mapping[str, str]:

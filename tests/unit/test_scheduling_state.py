@@ -348,7 +348,7 @@ def test_a_pool_without_nodes_says_why() -> None:
     assert why(cluster, "b") == "fits 1 of 1 nodes now"
     assert why(cluster, "p").startswith("pool p has no nodes: of the nodes 1 belong to pool b ")
     cluster.pool("q")  # a second default pool
-    assert "as the one default pool" in why(cluster, "q")
+    assert "as the default pool" in why(cluster, "q")
 
 
 def test_a_changed_pool_changes_what_is_promised() -> None:
