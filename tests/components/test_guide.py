@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tensorfusion_iac.components.control_plane_arguments import ControlPlaneArguments
 from tensorfusion_iac.components.cronjob import CronJobArguments
 from tensorfusion_iac.components.deployment import DeploymentArguments
 from tensorfusion_iac.components.gpupool import GPUPoolArguments
@@ -32,6 +33,7 @@ def section(heading: str) -> str:
         ("Workloads", StatefulSetArguments),
         ("Workloads", JobArguments),
         ("Workloads", CronJobArguments),
+        ("`ControlPlane`", ControlPlaneArguments),
         ("`GPUPool`", GPUPoolArguments),
         ("`WorkloadProfile`", WorkloadSpecArguments),
         ("`Observability`", ObservabilityArguments),
