@@ -18,7 +18,7 @@ import pytest
 from tensorfusion_iac.api.effective import from_text
 from tensorfusion_iac.api.quantity import parse_quantity
 from tensorfusion_iac.api.worker import from_json
-from tensorfusion_iac.local import control_plane, pulumi_home
+from tensorfusion_iac.local import control_plane, leftovers, pulumi_home
 from tensorfusion_iac.local.layout import Layout
 
 pytestmark = pytest.mark.cluster
@@ -40,6 +40,13 @@ class Demo:
         return self._run(
             [sys.executable, "-m", "tensorfusion_iac.cli", *arguments, "--dir", str(self.layout.root)], self.project, 0
         )
+
+    def operate(self, *arguments: str, code: int = 0) -> str:
+        """A command that finds the cluster by its kubeconfig."""
+        return self._run([sys.executable, "-m", "tensorfusion_iac.cli", *arguments], self.project, code)
+
+    def kubectl(self, *arguments: str) -> str:
+        return self._run(["kubectl", *arguments], self.project, 0)
 
     def pulumi(self, *arguments: str, folder: str = ".", code: int = 0) -> str:
         return self._run(["pulumi", *arguments, "--non-interactive"], self.project / folder, code)
@@ -143,6 +150,46 @@ def test_the_quota_shows_what_the_pods_hold(demo: Demo, shown: str) -> None:
     assert used["workers"] == 8
     fixed = sum(card.requests.vram_bytes for card in cards if card.requests.vram_bytes >= 16 * GIB)
     assert fixed < parse_quantity(used["requests"]["vram"]) < fixed + 2 * 16 * GIB, "embed's move while they are read"
+
+
+def test_doctor_finds_nothing_wrong_with_it(demo: Demo, shown: str) -> None:
+    found = json.loads(demo.operate("doctor", "--output", "json"))
+    assert found["findings"] == []
+    assert {(node["cards"], node["pool"], node["injectionTier"]) for node in found["nodes"]} == {(4, "default-pool", "env")}
+
+
+def test_doctor_says_what_is_wrong_and_what_to_do(demo: Demo, shown: str) -> None:
+    node = demo.get("nodes")[0]["metadata"]["name"]
+    (webhook,) = leftovers.find(demo.layout.root, "webhook")
+    demo.kubectl("cordon", node)
+    webhook.process.suspend()
+    try:
+        text = demo.operate("doctor", code=1)
+        of_node = json.loads(demo.operate("doctor", "--node", node, "-o", "json", code=1))
+    finally:
+        webhook.process.resume()
+        demo.kubectl("uncordon", node)
+    assert "webhook: the API server gets no answer: " in text
+    assert f"node {node}: it is cordoned: it takes no pods\n  -> kubectl uncordon {node}" in text
+    assert [one["node"] for one in of_node["findings"]] == [node]
+    assert [one["node"] for one in of_node["nodes"]] == [node]
+
+
+def test_kubectl_has_our_commands_as_its_own(demo: Demo, shown: str) -> None:
+    status = json.loads(demo.kubectl("tensorfusion", "status", "-n", "ml", "--output", "json"))
+    assert [(pool["pool"], pool["nodes"]) for pool in status["pools"]] == [("default-pool", "3 of 3")]
+    assert {item["workload"] for item in status["workloads"]} >= {"chat", "train", "simulate"}
+    assert (status["waiting"], status["unreadable"]) == ([], {})
+    assert "nothing waits" in demo.kubectl("tensorfusion", "status")
+
+
+def test_top_shows_what_the_agents_measured(demo: Demo, shown: str) -> None:
+    found = json.loads(demo.operate("top", "--once", "--output", "json"))
+    pods = {pod["metadata"]["name"] for pod in demo.get("pods", "-n", "ml")}
+    assert {row["pod"] for row in found["pods"]} == pods
+    assert all(row["computePercent"] is not None and row["vramBytes"] for row in found["pods"])
+    held = {(row["node"], row["index"]) for row in found["pods"]}
+    assert {(card["node"], card["index"]) for card in found["gpus"] if card["computePercent"] is not None} == held
 
 
 def test_a_second_run_changes_nothing(demo: Demo, shown: str) -> None:

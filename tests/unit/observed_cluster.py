@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -66,7 +67,7 @@ def pool(name: str = "default-pool", selector: Mapping[str, str] | None = None, 
 
 
 def deployment(name: str, wanted: int = 2, ready: int = 2, message: str = "") -> Object:
-    conditions = [{"type": "Available", "status": "False", "message": message}] if message else []
+    conditions = [{"type": "Available", "status": "False", "message": message}]
     return {
         "metadata": {"name": name},
         "spec": {"replicas": wanted},
@@ -88,22 +89,26 @@ def secret(of: Keys | None = None) -> Object:
 
 
 def configuration(kind: str, of: Keys | None = None) -> Object:
-    import base64
-
     made = next(item for item in webhook_configurations(Service()) if item["kind"] == kind)
     bundle = base64.b64encode((of or keys()).bundle.encode()).decode()
     hooks = [{**hook, "clientConfig": {**hook["clientConfig"], "caBundle": bundle}} for hook in made["webhooks"]]
     return {**made, "webhooks": hooks}
 
 
+@cache
 def definitions() -> list[Object]:
     established = {"conditions": [{"type": "Established", "status": "True"}]}
     return [{**definition, "status": established} for definition in crds()]
 
 
+@cache
+def admission_policies() -> list[Object]:
+    return [*policy_objects(), *agent_policy_objects()]
+
+
 def healthy(**changes: Any) -> Observed:
     """`changes` are members of Observed; `objects` replaces those kinds alone."""
-    policies = [*policy_objects(), *agent_policy_objects()]
+    policies = admission_policies()
     namespaces = {"tensor-fusion-system": "restricted", "tensor-fusion-agent": "privileged"}
     objects: dict[Resource, Sequence[Object]] = {
         CRDS: definitions(),
