@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import subprocess
 import sys
 import threading
@@ -80,9 +81,9 @@ class Replica:
 
 
 @contextmanager
-def replica(kubeconfig: Path, identity: str, drain_s: float = 0.5) -> Iterator[Replica]:
+def replica(kubeconfig: Path, identity: str, drain_s: float = 0.5, port: int = 0) -> Iterator[Replica]:
     """A webhook process, from when it is ready until the end of the block."""
-    with _started([sys.executable, str(QUICK), str(kubeconfig), identity, str(drain_s)]) as found:
+    with _started([sys.executable, str(QUICK), str(kubeconfig), identity, str(drain_s), str(port)]) as found:
         yield found
 
 
@@ -121,6 +122,13 @@ def _started(argv: list[str]) -> Iterator[Replica]:
         reader.join(timeout=5)
         if process.stderr is not None:
             process.stderr.close()
+
+
+def any_certificate() -> ssl.SSLContext:
+    """For questions on loopback in which nothing is secret."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
 
 
 def point_at(plane: ControlPlane, url: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from typing import Any
 import pytest
 import yaml
 from running_plane import ControlPlane
-from running_webhook import NAMESPACE, apply, get, pod, resolved, tried, warnings_of
+from running_webhook import NAMESPACE, any_certificate, apply, get, pod, resolved, tried, url_of, warnings_of
 
+from tensorfusion_iac.admission.server import VALIDATE_PATH
 from tensorfusion_iac.api import ENABLED_LABEL, key
+from tensorfusion_iac.api.metrics import ADMISSION_DECISIONS
 from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.errors import ApiError
 from tensorfusion_iac.kube.resource import CONFIG_MAPS, DEPLOYMENTS, PODS, Resource
@@ -304,7 +307,7 @@ def test_the_workload_of_a_cron_jobs_pod_is_the_cron_job(admission: ControlPlane
 # Templates
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob"])
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "ReplicaSet", "DaemonSet", "Job", "CronJob"])
 def test_a_wrong_template_fails_where_it_is_applied(admission: ControlPlane, kind: str) -> None:
     resource = Resource("batch" if kind in ("Job", "CronJob") else "apps", "v1", f"{kind.lower()}s", kind)
 
@@ -336,6 +339,32 @@ def test_an_update_that_leaves_a_wrong_template_alone_is_taken(admission: Contro
     scaled = [{"op": "replace", "path": "/spec/replicas", "value": 1}]
     assert admission.ask(lambda client: _refusal(client, "old-mistake", scaled)) is None
     admission.kubectl("delete", "deployment", "old-mistake", "-n", NAMESPACE)
+
+
+def test_other_workloads_are_never_asked_about(admission: ControlPlane) -> None:
+    """Neither those without the label, nor enabled ones whose template stays as it is."""
+    enabled, other = workload("Deployment", "scaled", AMOUNT), workload("Deployment", "elsewhere", AMOUNT, labels={})
+    for item in (enabled, other):
+        item["spec"]["replicas"] = 0
+    before = asked(admission, VALIDATE_PATH)
+    apply(admission, enabled)
+    # The Deployment once, and its ReplicaSet once.
+    eventually(lambda: asked(admission, VALIDATE_PATH) == before + 2, "the template is judged")
+    apply(admission, other)
+    for change in ({"spec": {"paused": True}}, {"metadata": {"labels": {"a": "b"}}}):
+        for name in ("scaled", "elsewhere"):
+            admission.kubectl("patch", "deployment", name, "-n", NAMESPACE, "--type=merge", "-p", json.dumps(change))
+    assert asked(admission, VALIDATE_PATH) == before + 2
+    admission.kubectl("delete", "deployment", "scaled", "elsewhere", "-n", NAMESPACE)
+
+
+def asked(plane: ControlPlane, path: str) -> float:
+    """How many requests the webhook has decided about, as its metrics say."""
+    context = any_certificate()
+    with urllib.request.urlopen(f"{url_of(plane)}/metrics", context=context, timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    head = f'{ADMISSION_DECISIONS.name}{{path="{path}",'
+    return sum(float(line.rsplit(maxsplit=1)[1]) for line in lines if line.startswith(head))
 
 
 async def _refusal(client: Client, name: str, operations: list[dict[str, Any]]) -> str | None:
@@ -381,6 +410,52 @@ def test_the_cases_of_similar_systems(admission: ControlPlane, fixture: str, ref
     assert set(found) == set(refusals)
     for name, field in refusals.items():
         assert f"\n  {key(field)}: " in found[name]
+
+
+def test_native_requests_of_a_sidecar_and_the_app_add_up(admission: ControlPlane) -> None:  # case 15
+    (item,) = cases("native-sidecar.yaml")
+    assert resolved(admitted(admission, item))["gpuCount"] == 2
+
+
+@pytest.mark.parametrize(
+    ("fixture", "refusals"),
+    [
+        ("quota-and-init-container.yaml", {"without-init": "vram-request", "with-init": "vram-request"}),  # case 14
+        ("quota-counts-every-gpu.yaml", {"two-gpus": "vram-request"}),  # case 34
+        ("quota-counts-percent-and-whole-cards.yaml", {  # case 35
+            "all-of-a-card-in-percent": "compute-percent-request", "dedicated-card": "dedicated-gpu"}),
+    ],
+)  # fmt: skip
+def test_the_quota_cases_of_similar_systems(admission: ControlPlane, fixture: str, refusals: dict[str, str]) -> None:
+    namespace = fixture.removesuffix(".yaml")
+    quota, *_ = yaml.safe_load_all((CASES / fixture).read_text())
+    quota["metadata"]["namespace"] = namespace
+    apply(admission, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}, quota)
+    pods = [{**item, "metadata": {**item["metadata"], "namespace": namespace}} for item in cases(fixture)]
+
+    def judged() -> dict[str, str]:
+        answers = {item["metadata"]["name"]: ask(admission, item) for item in pods}
+        return {name: answer.message for name, answer in answers.items() if isinstance(answer, ApiError) and answer.status == 403}
+
+    found = eventually(judged, "the webhook knows of the quota")
+    assert set(found) == set(refusals)
+    for name, field in refusals.items():
+        assert f"\n  {key(field)}: " in found[name]
+        assert "GPUResourceQuota quota" in found[name]
+    admission.kubectl("delete", "namespace", namespace, "--wait=false")
+
+
+def test_a_grey_release_of_less_than_none_is_refused_at_the_workload(admission: ControlPlane) -> None:  # case 25
+    messages = {}
+    for item in yaml.safe_load_all((CASES / "grey-release.yaml").read_text()):
+        item["metadata"]["namespace"] = NAMESPACE
+        name = item["metadata"]["name"]
+        try:
+            admission.ask(lambda client, item=item: client.create(DEPLOYMENTS, item, NAMESPACE, query={"dryRun": "All"}))
+        except ApiError as error:
+            messages[name] = error.message
+    assert set(messages) == {"less-than-none"}
+    assert f"\n  {key('enabled-replicas')}: " in messages["less-than-none"]
 
 
 def test_percentages_that_are_none_are_refused(admission: ControlPlane) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import json
 import signal
+import socket
 import ssl
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +22,7 @@ from running_plane import ControlPlane
 from running_webhook import (
     Replica,
     account_kubeconfig,
+    any_certificate,
     apply,
     pod,
     point_at,
@@ -34,7 +38,7 @@ from tensorfusion_iac.admission.certificates import REPORT_LABEL, hosts_of_servi
 from tensorfusion_iac.admission.configuration import CONFIGURATION, TLS_SECRET, Address, webhook_configurations
 from tensorfusion_iac.admission.rotation import ROTATE_ANNOTATION, Keys, Lives, from_secret
 from tensorfusion_iac.api import ENABLED_LABEL, key
-from tensorfusion_iac.api.names import COMPONENT_LABEL, SYSTEM_NAMESPACE
+from tensorfusion_iac.api.names import AGENT_NAMESPACE, COMPONENT_LABEL, SYSTEM_NAMESPACE
 from tensorfusion_iac.kube.errors import ApiError
 from tensorfusion_iac.kube.resource import DEPLOYMENTS
 
@@ -81,7 +85,7 @@ def eventually(look: Callable[[], Any], what: str, within_s: float = 30.0) -> An
 def test_when_the_webhook_is_down_only_enabled_pods_wait(plane: ControlPlane) -> None:
     plain = pod(AMOUNT, namespace=SPACE)
     plain["metadata"]["labels"] = {}
-    system = [pod(AMOUNT, namespace=name) for name in ("kube-system", "kube-node-lease")]
+    system = [pod(AMOUNT, namespace=name) for name in ("kube-system", "kube-node-lease", AGENT_NAMESPACE)]
     template = {
         "metadata": {"labels": {ENABLED_LABEL: "true", "app": "a"}, "annotations": {key("vram-request"): "1Gi"}},
         "spec": {"containers": [{"name": "main", "image": "app:1"}]},
@@ -207,6 +211,36 @@ def test_ready_means_that_tls_is_served_and_the_caches_are_synced(plane: Control
     for one in two:
         with urllib.request.urlopen(f"https://127.0.0.1:{one.port}/readyz", context=context, timeout=10) as answer:
             assert answer.status == 200
+
+
+def test_the_first_time_that_it_says_ready_it_answers(plane: ControlPlane, tmp_path: Path) -> None:  # case 32
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    context = any_certificate()
+    request = {"uid": "a", "operation": "CREATE", "namespace": SPACE, "object": pod(AMOUNT, namespace=SPACE),
+               "kind": {"group": "", "version": "v1", "kind": "Pod"}}  # fmt: skip
+    body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
+
+    def answered() -> dict[str, Any]:
+        """What it says to a pod that comes at the moment of the first `ready`."""
+        while True:
+            try:
+                urllib.request.urlopen(f"https://127.0.0.1:{port}/readyz", context=context, timeout=10).close()
+            except OSError:  # not listening, or status 503
+                time.sleep(0.01)
+                continue
+            with urllib.request.urlopen(f"https://127.0.0.1:{port}/mutate-pods", body, context=context, timeout=10) as answer:
+                found: dict[str, Any] = json.load(answer)["response"]
+                return found
+
+    kubeconfig = account_kubeconfig(plane, tmp_path, CONFIGURATION)
+    with ThreadPoolExecutor(1) as threads:
+        first = threads.submit(answered)
+        with replica(kubeconfig, "early", port=port):
+            found = first.result(timeout=30)
+    assert found["allowed"]
+    assert found["patchType"] == "JSONPatch"
 
 
 def test_the_authority_is_put_back_when_somebody_removes_it(plane: ControlPlane) -> None:
