@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
 import yaml
 from audited_apiserver import AuditedServer, audited
-from running_plane import ControlPlane, tool
+from running_plane import ControlPlane
 from running_webhook import apply, pod, tried, warnings_of, without_webhook
 
 from tensorfusion_iac.admission.policies import CONTROLLER_USER, SCHEDULER_USER
 from tensorfusion_iac.api import ENABLED_LABEL, key
-from tensorfusion_iac.kube.client import Client
+from tensorfusion_iac.kube.client import Client, PatchType
 from tensorfusion_iac.kube.errors import ApiError
+from tensorfusion_iac.kube.resource import PODS, Resource
 
 pytestmark = pytest.mark.cluster
 
@@ -100,24 +100,38 @@ def test_other_pods_are_none_of_our_business(plane: ControlPlane) -> None:
     assert verdict(plane, other({"vram-request": "anything", "visible-devices": "no family"})) == ""
 
 
-def kubectl_as(plane: ControlPlane, user: str, *arguments: str, stdin: str | None = None) -> str:
-    """Run kubectl as a user who may do anything; what it says on standard error, empty if it succeeds."""
-    who = ["--as", user, "--as-group", "system:masters"]
-    run = subprocess.run(
-        [tool("kubectl"), "--kubeconfig", plane.kubeconfig, *who, *arguments],
-        input=stdin, capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    return "" if run.returncode == 0 else run.stderr
+class As(Client):
+    """The administrator in the name of a user who may do anything."""
+
+    user = ""
+
+    def _headers(self) -> dict[str, str]:
+        return super()._headers() | {"Impersonate-User": self.user, "Impersonate-Group": "system:masters"}
+
+
+def told(plane: ControlPlane, user: str, act: Callable[[Client], Awaitable[object]]) -> str:
+    """What the API server says against what a user does; empty if it lets it pass."""
+
+    async def run() -> str:
+        client = await As.from_kubeconfig(plane.kubeconfig)
+        client.user = user
+        async with client:
+            try:
+                await act(client)
+            except ApiError as error:
+                return error.message
+        return ""
+
+    return asyncio.run(run())
 
 
 def patch(
     plane: ControlPlane, user: str, change: dict[str, str | None], subresource: str = "", members: str = "annotations"
 ) -> str:
     """Try to change annotations (or labels) of the pod `held`; what is said against it, empty if nothing."""
-    body = json.dumps({"metadata": {members: {key(name): text for name, text in change.items()}}})
-    where = ["--subresource", subresource] if subresource else []
-    arguments = ["patch", "pod", "held", "-n", SPACE, "--type=merge", "-p", body, "--dry-run=server", *where]
-    return kubectl_as(plane, user, *arguments)
+    body = {"metadata": {members: {name if "/" in name else key(name): text for name, text in change.items()}}}
+    where = {"subresource": subresource or None, "query": {"dryRun": "All"}}
+    return told(plane, user, lambda client: client.patch(PODS, "held", body, PatchType.MERGE, SPACE, **where))
 
 
 @pytest.fixture(scope="module")
@@ -153,8 +167,7 @@ def test_nobody_else_changes_system_annotations(plane: ControlPlane, change: dic
 def test_everyone_may_change_what_is_theirs(plane: ControlPlane) -> None:
     assert patch(plane, "jane", {"qos": "high", "eviction-protection": "30m"}) == ""
     assert patch(plane, "jane", {"qos": None}) == ""
-    assert kubectl_as(plane, "jane", "label", "pod", "held", "-n", SPACE, "a=b", "--dry-run=server") == ""
-    assert patch(plane, "jane", {"note": "a"}, members="labels") == ""
+    assert patch(plane, "jane", {"example.com/team": "a", "note": "b"}, members="labels") == ""
 
 
 @pytest.mark.usefixtures("held")
@@ -170,19 +183,17 @@ def test_nobody_else_changes_our_labels(plane: ControlPlane, change: dict[str, s
         assert patch(plane, user, change, subresource, "labels") == ""
 
 
-BINDING_PATHS = (f"/api/v1/namespaces/{SPACE}/pods/held/binding", f"/api/v1/namespaces/{SPACE}/bindings")
-
-
 def bind(plane: ControlPlane, user: str, path: str, **metadata: dict[str, str]) -> str:
     binding = {
         "apiVersion": "v1", "kind": "Binding", "metadata": {"name": "held", "namespace": SPACE, **metadata},
         "target": {"apiVersion": "v1", "kind": "Node", "name": "nowhere"},
     }  # fmt: skip
-    return kubectl_as(plane, user, "create", "--raw", f"{path}?dryRun=All", "-f", "-", stdin=json.dumps(binding))
+    resource = Resource("", "v1", path, "Binding")
+    return told(plane, user, lambda client: client.create(resource, binding, SPACE, query={"dryRun": "All"}))
 
 
 @pytest.mark.usefixtures("held")
-@pytest.mark.parametrize("path", BINDING_PATHS, ids=["pods/binding", "bindings"])
+@pytest.mark.parametrize("path", ["pods/held/binding", "bindings"])
 @pytest.mark.parametrize("members", ["annotations", "labels"])
 def test_only_our_scheduler_binds_with_our_annotations_and_labels(plane: ControlPlane, path: str, members: str) -> None:
     """By either resource the API server writes them to the pod."""
@@ -284,10 +295,14 @@ def test_an_ephemeral_container_gets_no_devices_either(plane: ControlPlane) -> N
     apply(plane, other(namespace=QUOTED) | {"metadata": {"name": "debugged", "namespace": QUOTED}})
     entry = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
     debug = {"spec": {"ephemeralContainers": [{"name": "debug", "image": "app:1", "env": [entry]}]}}
-    where = ["pod", "debugged", "-n", QUOTED, "--subresource=ephemeralcontainers", "-p", json.dumps(debug)]
-    assert "is set by hand" in kubectl_as(plane, "jane", "patch", *where)
+
+    def add() -> str:
+        return told(plane, "jane", lambda client: client.patch(
+            PODS, "debugged", debug, PatchType.STRATEGIC, QUOTED, subresource="ephemeralcontainers"))  # fmt: skip
+
+    assert "is set by hand" in add()
     entry["value"] = "void"
-    assert kubectl_as(plane, "jane", "patch", *where[:-1], json.dumps(debug)) == ""
+    assert add() == ""
 
 
 def workload(labels: dict[str, str], annotations: dict[str, str]) -> dict[str, Any]:
