@@ -1,15 +1,10 @@
-// The language host of Pulumi YAML, and Pulumi's generators of SDKs (main.go), with the versions of ../provider: pulumi-yaml 1.25.0
-// does not compile with newer ones, and what is compiled for the provider is used again.
-module tensorfusion-iac/tools/languages
+// The language host of Pulumi YAML, with the versions of ../provider: pulumi-yaml 1.25.0 does not compile with newer ones,
+// and what is compiled for the provider is used again.
+module tensorfusion-iac/tools/yaml
 
 tool github.com/pulumi/pulumi-yaml/cmd/pulumi-language-yaml
 
 go 1.26.0
-
-require (
-	github.com/blang/semver v3.5.1+incompatible
-	github.com/pulumi/pulumi/pkg/v3 v3.215.0
-)
 
 require (
 	dario.cat/mergo v1.0.1 // indirect
@@ -22,6 +17,7 @@ require (
 	github.com/apparentlymart/go-textseg/v15 v15.0.0 // indirect
 	github.com/atotto/clipboard v0.1.4 // indirect
 	github.com/aymanbagabas/go-osc52/v2 v2.0.1 // indirect
+	github.com/blang/semver v3.5.1+incompatible // indirect
 	github.com/charmbracelet/bubbles v0.16.1 // indirect
 	github.com/charmbracelet/bubbletea v0.25.0 // indirect
 	github.com/charmbracelet/lipgloss v0.7.1 // indirect
@@ -77,6 +73,7 @@ require (
 	github.com/pulumi/esc v0.21.0 // indirect
 	github.com/pulumi/inflector v0.2.1 // indirect
 	github.com/pulumi/pulumi-yaml v1.25.0 // indirect
+	github.com/pulumi/pulumi/pkg/v3 v3.215.0 // indirect
 	github.com/pulumi/pulumi/sdk/v3 v3.215.0 // indirect
 	github.com/rivo/uniseg v0.4.4 // indirect
 	github.com/rogpeppe/go-internal v1.14.1 // indirect
