@@ -28,6 +28,7 @@ from tensorfusion_iac.planning.units import tflops_text
 
 READY, DEFAULT_CONFLICT, NODE_CONFLICT = "Ready", "DefaultConflict", "NodeConflict"
 HOURS_PER_MONTH = 730
+_SETTLED = "The first pool by name has a node; narrower selectors settle it, or spec.poolName of the GPUNode"
 _SHOWN = 5
 
 
@@ -80,6 +81,7 @@ class _Sums:
     free_vram_bytes: int = 0
     virtual_free_mflops: int = 0
     saved_usd_per_hour: Decimal = Decimal(0)
+    idle_usd_per_hour: Decimal = Decimal(0)
 
 
 def statuses(fleet: Fleet, stored: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -110,8 +112,11 @@ def _figures(
 ) -> dict[str, Any]:
     oversell = facts_of(pool).oversell_percent
     sums = _Sums()
+    busy = {card.node for card in cards if card.uuid in held}
     for card in cards:
         _add(sums, card, held.get(card.uuid, _NOTHING), oversell, takes)
+        if card.node not in busy:
+            sums.idle_usd_per_hour += _price(card.model)
     over = (pool.spec.capacity_config or CapacityConfig()).oversubscription or Oversubscription()
     extra = sum(node.memory_bytes for node in nodes) * (over.vram_expand_to_host_mem or 0) // 100
     extra += sum(node.disk_bytes for node in nodes) * (over.vram_expand_to_host_disk or 0) // 100
@@ -131,7 +136,8 @@ def _figures(
         "virtualAvailableTFlops": tflops_text(sums.virtual_free_mflops),
         "virtualAvailableVRAM": format_bytes(sums.free_vram_bytes + extra),
         "componentStatus": _components(nodes) or None,
-        "savedCostsPerMonth": format_decimal((sums.saved_usd_per_hour * HOURS_PER_MONTH).quantize(Decimal(1))),
+        "savedCostsPerMonth": _per_month(sums.saved_usd_per_hour),
+        "potentialSavingsPerMonth": _per_month(sums.idle_usd_per_hour),
     }
 
 
@@ -145,6 +151,10 @@ def _add(sums: _Sums, card: CardFacts, held: _Held, oversell: int, takes: set[st
         sums.virtual_free_mflops += max(card.capacity_mflops * oversell // 100 - held.mflops, 0)
     if held.workers > 1:
         sums.saved_usd_per_hour += _price(card.model) * (held.workers - 1)  # each would have a card of its own
+
+
+def _per_month(usd_per_hour: Decimal) -> str:
+    return format_decimal((usd_per_hour * HOURS_PER_MONTH).quantize(Decimal(1)))
 
 
 @lru_cache(maxsize=1024)
@@ -188,35 +198,53 @@ def _ready(nodes: list[NodeView]) -> Wanted:
     return Wanted(READY, False, "NoNodes", "no node with GPUs is in this pool; see spec.nodeManagerConfig.nodeSelector")
 
 
-def _disputed(fleet: Fleet) -> dict[str, dict[str, list[str]]]:
-    """For each pool, the pools that claim nodes which it claims too, and those nodes."""
+class _Dispute(NamedTuple):
+    """Nodes that a pool claims, and others too; `holder` has them."""
+
+    holder: str
+    others: tuple[str, ...]
+
+
+def _disputed(fleet: Fleet) -> dict[str, dict[_Dispute, list[str]]]:
+    """For each pool, what it claims beside other pools, with the nodes in question."""
     selectors = {name: found for name, pool in fleet.pools.items() if (found := _selector(pool)) is not None}
-    found_all: dict[str, dict[str, list[str]]] = {}
+    found_all: dict[str, dict[_Dispute, list[str]]] = {}
     for node in fleet.nodes:
         if not node.has_gpus or node.named:
             continue
         claims = [name for name in sorted(selectors) if selects_node(selectors[name], node.name, node.labels)]
-        for one in claims if len(claims) > 1 else ():
-            for other in claims:
-                if other != one:
-                    found_all.setdefault(one, {}).setdefault(other, []).append(node.name)
+        if len(claims) < 2:
+            continue
+        holder = pool_of(node.name, node.labels, node.named, fleet.pools) or ""
+        for one in claims:
+            others = tuple(other for other in claims if other not in (one, holder))
+            found_all.setdefault(one, {}).setdefault(_Dispute(holder, others), []).append(node.name)
     return found_all
 
 
-def _conflicts(fleet: Fleet, name: str, disputed: Mapping[str, list[str]]) -> Iterator[Wanted]:
+def _conflicts(fleet: Fleet, name: str, disputed: Mapping[_Dispute, list[str]]) -> Iterator[Wanted]:
     defaults = sorted(other for other, pool in fleet.pools.items() if pool.is_default)
     if name in defaults and len(defaults) > 1:
         text = f"{_list(defaults)} are all marked {DEFAULT_POOL_ANNOTATION}: pods that name no pool are refused; leave one marked"
         yield Wanted(DEFAULT_CONFLICT, True, "SeveralDefaults", text)
     if disputed:
-        parts = (f"nodes {_list(nodes)} are claimed by {other} too" for other, nodes in sorted(disputed.items()))
-        yield Wanted(NODE_CONFLICT, True, "NodesClaimedTwice", f"{'; '.join(parts)}; the first pool by name has them")
+        parts = "; ".join(_told(name, dispute, nodes) for dispute, nodes in sorted(disputed.items()))
+        yield Wanted(NODE_CONFLICT, True, "NodesClaimedTwice", f"{parts}. {_SETTLED}")
         return
     unselective = sorted(other for other, pool in fleet.pools.items() if _selector(pool) is None)
     winners = [other for other in unselective if fleet.pools[other].is_default]
     if name in unselective and len(unselective) > 1 and winners != [name]:
         rest = f"{winners[0]} has the nodes that none claims" if len(winners) == 1 else "none of them gets any node"
         yield Wanted(NODE_CONFLICT, True, "NoNodeSelector", f"{_list(unselective)} have no node selector, and {rest}")
+
+
+def _told(name: str, dispute: _Dispute, nodes: Sequence[str]) -> str:
+    """One dispute, as this pool sees it."""
+    others, which = dispute.others, f"node{'s' if len(nodes) > 1 else ''} {_list(nodes)}"
+    if dispute.holder == name:
+        return f"this pool has {which}, which {_list(others)} select{'s' if len(others) == 1 else ''} too"
+    beside = f", and {_list(others)} too" if others else ""
+    return f"pool {dispute.holder} has {which}, which this pool selects{beside}"
 
 
 def _selector(pool: GPUPool) -> NodeSelector | None:

@@ -84,7 +84,7 @@ class Controller:
         quota_keeper = QuotaKeeper(writer, index, quotas, _now)
         usage, checkpoints = Usage(client, settings.namespace), Checkpoints(client, writer, settings.namespace)
         external = ExternalScalers(client, AllowedHosts.of(settings.external_hosts))
-        workload_keeper = WorkloadKeeper(writer, index, workloads, profiles, _now)
+        workload_keeper = WorkloadKeeper(writer, index, workloads, profiles, fleet.pool_objects, _now)
         pod_keeper, pool_keeper = PodKeeper(writer, fleet, index, pods, _now), PoolKeeper(writer, fleet, index, _now)
         self._keepers = (
             workload_keeper, pod_keeper, GreyKeeper(writer, pods), quota_keeper, pool_keeper,

@@ -13,13 +13,13 @@ from tensorfusion_iac.controller.conditions import turned_true
 from tensorfusion_iac.controller.owners import owner_of
 from tensorfusion_iac.controller.podindex import PodIndex
 from tensorfusion_iac.controller.queue import WorkQueue
-from tensorfusion_iac.controller.workloads import NAME_CONFLICT, SPEC_CONFLICT, Changes, Observed, reconcile
+from tensorfusion_iac.controller.workloads import NAME_CONFLICT, POOL_GONE, SPEC_CONFLICT, Changes, Observed, reconcile
 from tensorfusion_iac.controller.writing import Writer
 from tensorfusion_iac.kube.client import Object
 from tensorfusion_iac.kube.informer import Change, ChangeType, Informer, Key
 from tensorfusion_iac.kube.resource import TENSOR_FUSION_WORKLOADS
 
-_NEWS = (NAME_CONFLICT, SPEC_CONFLICT)
+_NEWS = (NAME_CONFLICT, SPEC_CONFLICT, POOL_GONE)
 
 
 @dataclass(slots=True)
@@ -30,6 +30,7 @@ class WorkloadKeeper:
     pods: PodIndex
     stored: Informer
     profiles: Informer
+    pools: Informer
     now: Callable[[], str]
     queue: WorkQueue[Key] = field(default_factory=WorkQueue)
     _owned: dict[str, set[Key]] = field(default_factory=dict)
@@ -39,6 +40,7 @@ class WorkloadKeeper:
         self.pods.on_pod(self._pod_changed)
         self.stored.on_change(self._stored_changed)
         self.profiles.on_change(self._profile_changed)
+        self.pools.on_change(self._pool_changed)
 
     def mark_all(self) -> None:
         """Look at everything: after the lease was taken."""
@@ -71,7 +73,8 @@ class WorkloadKeeper:
         if newest is not None and newest.worker.profile is not None:
             found = self.profiles.get(newest.worker.profile.name, namespace)
             profile = (found or {}).get("spec") or {}
-        return Observed(namespace, name, self.now(), stored, members, moved, profile)
+        pools = frozenset(item["metadata"]["name"] for item in self.pools)
+        return Observed(namespace, name, self.now(), stored, members, moved, profile, pools)
 
     async def _write(self, seen: Observed, changes: Changes) -> None:
         stored: Any = seen.stored
@@ -113,3 +116,10 @@ class WorkloadKeeper:
     def _profile_changed(self, change: Change) -> None:
         for key in self.pods.of_profile(change.key):
             self.queue.add(key)
+
+    def _pool_changed(self, change: Change) -> None:
+        """A pool came or went: its workloads are told."""
+        if change.type is not ChangeType.MODIFIED:
+            for item in self.stored:
+                if (item.get("spec") or {}).get("poolName") == change.key[1]:
+                    self.queue.add((item["metadata"]["namespace"], item["metadata"]["name"]))

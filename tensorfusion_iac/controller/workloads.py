@@ -26,13 +26,16 @@ MANAGED_LABEL, MANAGER = "app.kubernetes.io/managed-by", "tensor-fusion-controll
 """Marks the objects that the controller made, and may therefore rewrite and remove."""
 
 READY, REPLICAS_IGNORED, NAME_CONFLICT, SPEC_CONFLICT = "Ready", "ReplicasIgnored", "NameConflict", "SpecConflict"
+POOL_GONE = "PoolGone"
+_OWN = frozenset({REPLICAS_IGNORED, NAME_CONFLICT, SPEC_CONFLICT, POOL_GONE})
+"""Conditions that are there only while something is the matter."""
 _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
     """One workload as it is. `members`: its pods, finished ones too; `moved`: UIDs of owners whose pods all name another
-    workload now; `profile`: spec of the profile that the newest pod was resolved with.
+    workload now; `profile`: spec of the profile that the newest pod was resolved with; `pools`: the names of all pools.
     """
 
     namespace: str
@@ -42,6 +45,7 @@ class Observed:
     members: tuple[Member, ...] = ()
     moved: frozenset[str] = frozenset()
     profile: Mapping[str, Any] = field(default_factory=dict)
+    pools: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +197,11 @@ def _status(seen: Observed, mine: tuple[Member, ...], strangers: tuple[OwnerRef,
     if differing := _differing(mine, newest):
         text = f"{_list(differing)} share this workload, and ask for something else than {newest.owner.name if newest else ''}"
         conditions.append(Wanted(SPEC_CONFLICT, True, "DifferentSpecs", text))
-    have = {one.type for one in conditions}
-    dropped = {REPLICAS_IGNORED, NAME_CONFLICT, SPEC_CONFLICT} - have
+    pool = newest.worker.pool if newest is not None else None
+    if pool is not None and seen.pools is not None and pool not in seen.pools:
+        text = f"GPUPool {pool} was deleted: the pods that run go on, and new ones are refused until there is such a pool again"
+        conditions.append(Wanted(POOL_GONE, True, "PoolDeleted", text))
+    dropped = _OWN - {one.type for one in conditions}
     wanted_status = {
         "phase": phase,
         "conditions": merged(before.get("conditions") or (), conditions, seen.now, dropped=dropped),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_plane import GpuPlane, gpu_plane, pod, vram
+from gpu_plane import GpuPlane, gpu_plane, pod, pool, vram
 from running_controller import Controller, access, controlled
 
 from tensorfusion_iac.api import names
@@ -189,6 +189,21 @@ def test_a_workload_that_somebody_deletes_comes_back_and_the_scale_subresource_i
 
     plane.until("ReplicasIgnored", ignored)
     assert len(plane.pods(ns)) == 1
+
+
+def test_a_pool_that_is_deleted_stops_nothing_and_its_workloads_say_so(plane: GpuPlane, ns: str) -> None:
+    plane.apply(pool("brief") | {"metadata": {"name": "brief"}})
+    plane.create(pod(ns, "alone", vram(1, workload="alone")), pod(ns, "brief", vram(1, workload="brief", pool="brief")))
+    until(plane, ns, "alone", readyWorkers=1)
+    until(plane, ns, "brief", workerCount=1)
+    plane.kubectl("delete", "gpupool", "brief")
+
+    async def told(client: Client) -> bool:
+        return reason(await client.get(TENSOR_FUSION_WORKLOADS, "brief", ns), "PoolGone") == "PoolDeleted"
+
+    plane.until("PoolGone", told)
+    assert len(plane.pods(ns)) == 2
+    assert not reason(workloads(plane, ns)["alone"], "PoolGone")
 
 
 def test_at_rest_and_after_a_restart_nothing_is_written(plane: GpuPlane, controller: Controller, ns: str) -> None:

@@ -109,10 +109,27 @@ def test_a_pool_runs_once_a_node_is_ready(nodes: tuple[NodeView, ...], phase: st
 def test_a_node_is_in_one_pool_only_and_the_others_are_told() -> None:
     found = figures(selecting("a", x="1"), selecting("b", x="1"), nodes=(node("n0", labels={"x": "1"}), node("n1")))
     assert (found["a"]["totalGPUs"], found["b"]["totalGPUs"]) == (2, 0)
-    for name, other in (("a", "b"), ("b", "a")):
+    for name, text in (("a", "this pool has node n0, which b selects too"), ("b", "pool a has node n0, which this pool selects")):
         conflict = condition(found[name], "NodeConflict")
         assert conflict is not None
-        assert f"n0 are claimed by {other}" in conflict["message"]
+        assert text in conflict["message"]
+
+
+def test_of_three_pools_each_is_told_who_has_the_nodes() -> None:
+    pools = (selecting("a", y="1"), selecting("b", x="1"), selecting("c", x="1"), selecting("d", x="1"))
+    found = figures(*pools, nodes=(node("n0", labels={"x": "1"}), node("n1", labels={"x": "1"})))
+    texts = {name: condition(found[name], "NodeConflict") for name in "abcd"}
+    assert texts["a"] is None
+    assert texts["b"] is not None
+    assert "this pool has nodes n0, n1, which c, d select too" in texts["b"]["message"]
+    assert texts["c"] is not None
+    assert "pool b has nodes n0, n1, which this pool selects, and d too" in texts["c"]["message"]
+
+
+def test_idle_nodes_are_what_could_be_saved() -> None:
+    assert figures(pool())["p"]["potentialSavingsPerMonth"] == "5519", "four A100 at 1.89 dollars an hour, all idle"
+    busy = figures(pool(), reservations=[held("u", CARDS[0].uuid)])["p"]
+    assert busy["potentialSavingsPerMonth"] == "2759", "the node of the pod is not idle, the other is"
 
 
 def test_a_pool_that_a_gpu_node_names_has_it_whatever_selectors_say() -> None:

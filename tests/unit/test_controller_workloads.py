@@ -318,3 +318,19 @@ def test_a_second_look_never_writes_and_counts_are_of_live_pods(
         mine = [one for one in second if one.live and (one.named or one.owner.uid in owners)]
         assert made["status"]["workerCount"] == len(mine)
         assert made["status"]["readyWorkers"] == sum(one.ready for one in mine)
+
+
+# Pools.
+
+
+def test_pods_of_a_pool_that_was_deleted_go_on_and_their_workload_says_so() -> None:
+    one = member(worker=worker(pool="p"))
+    assert condition(settle(one, pools=frozenset({"p"})), "PoolGone") is None
+    gone = settle(one, pools=frozenset({"q"}))
+    told = condition(gone, "PoolGone")
+    assert told is not None
+    assert "GPUPool p was deleted: the pods that run go on" in told["message"]
+    assert gone is not None
+    assert gone["status"]["phase"] == "Running"
+    back = settle(one, stored=gone, pools=frozenset({"p"}))
+    assert condition(back, "PoolGone") is None
