@@ -155,9 +155,7 @@ def _version(given: dict[str, Any], checks: Checks) -> None:
         checks.problems.append(Problem("kubernetes_version", quote(version), accepted))
     elif tuple(int(part) for part in found.group(1).split(".")[:2]) < _OLDEST:
         oldest = ".".join(str(part) for part in _OLDEST)
-        checks.problems.append(
-            Problem("kubernetes_version", quote(version), f"{oldest} or newer", "{found} is older than {accepted}")
-        )
+        checks.problems.append(Problem("kubernetes_version", quote(version), f"{oldest} or newer", "{found} is not {accepted}"))
 
 
 def _resources(given: dict[str, Any], checks: Checks) -> None:

@@ -95,7 +95,7 @@ def test_the_workload_was_mutated_placed_and_is_enforced(installed: Project) -> 
         assert json.loads(annotations[key("resolved")])["pool"] == "real-pool"
         assert annotations[key("gpu-ids")].startswith("GPU-")
     by = until("what holds the pods", lambda: [means(installed, name) for name in pods if means(installed, name)])
-    assert set(by) == {"vram=watch,compute=freezer"}
+    assert set(by) == {"vram=driver,compute=freezer"}
 
 
 def means(project: Project, pod: str) -> str:
