@@ -48,7 +48,8 @@ def report(name: str) -> Report:
 
 def steps(digest: dict[str, Any], kind: str, name: str) -> list[dict[str, Any]]:
     """The steps of one object."""
-    return [step for step in digest["steps"] if step["urn"].endswith(f":{kind}::{name}")]
+    wanted = f":{kind}::{name}"
+    return [step for step in digest["steps"] if step["urn"].endswith(wanted) and ":kubernetes:" in step["urn"].replace("$", ":")]
 
 
 def many(count: int = 500) -> dict[str, Any]:

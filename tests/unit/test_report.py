@@ -1,0 +1,306 @@
+"""The report's rules: what is said of a change, how it is applied, risks, prices, unknown values; on edited previews."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from recorded_previews import cluster, edited, objects, steps, text
+
+from tensorfusion_iac.api.names import PREFIX
+from tensorfusion_iac.report import Cluster, PreviewError, Report, markdown, read_preview, record, report_of
+from tensorfusion_iac.report.fit import Verdict
+from tensorfusion_iac.report.markdown import cell
+from tensorfusion_iac.report.preview import without_unknown
+from tensorfusion_iac.report.rolls import How
+
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+Edit = Callable[[dict[str, Any]], None]
+
+
+def told(edit: Edit, *, name: str = "no-change", objects_of: Cluster | None = None) -> Report:
+    """The report of a recorded preview after an edit of its JSON."""
+    return report_of(read_preview(json.dumps(edited(name, edit))), objects_of or cluster())
+
+
+def update(workload: str, change: Callable[[dict[str, Any]], None], kind: str = "Deployment") -> Edit:
+    """The workload is updated: `change` edits its new inputs."""
+
+    def edit(digest: dict[str, Any]) -> None:
+        for step in steps(digest, kind, workload):
+            step["op"] = "update"
+            change(step["newState"]["inputs"])
+
+    return edit
+
+
+def annotated(workload: str, **annotations: str | None) -> Edit:
+    """Annotations of the pod template are set, or removed."""
+
+    def change(inputs: dict[str, Any]) -> None:
+        marks = inputs["spec"]["template"]["metadata"]["annotations"]
+        for key, value in annotations.items():
+            full = PREFIX + key.replace("_", "-")
+            marks.pop(full, None)
+            if value is not None:
+                marks[full] = value
+
+    return update(workload, change)
+
+
+def spec(workload: str, **fields: Any) -> Edit:
+    return update(workload, lambda inputs: inputs["spec"].update(fields))
+
+
+def row(report: Report, title: str) -> tuple[How, tuple[str, ...], str]:
+    (found,) = [one for one in report.rows if one.title == title]
+    return found.how, found.what, found.way
+
+
+def kinds(report: Report) -> dict[str, str]:
+    return {risk.kind.value: risk.subject for risk in report.risks}
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (annotated("training", tflops_request="40"), "TFLOPS request 10 -> 40 per GPU, x 4 GPUs x 2 replicas"),
+        (annotated("training", gpu_count="2"), "4 -> 2 GPUs per worker"),
+        (annotated("training", qos="low", gpu_model="A100"), "QoS high -> low; GPU model any -> A100"),
+        (annotated("search", compute_percent_request="50"),
+         "compute request 25% of a card -> 50% of a card per GPU, x 1 GPU x 2 replicas"),
+        (annotated("search", compute_percent_request=None, tflops_request="100"),
+         "compute request 25% of a card -> 100 TFLOPS per GPU, x 1 GPU x 2 replicas"),
+        (annotated("search", compute_percent_request=None, vram_request=None, dedicated_gpu="true", gpu_model="A100"),
+         "GPU model any -> A100; whole cards no -> yes"),
+        (annotated("search", vram_request="20Gi"),
+         "VRAM request 10Gi -> 20Gi, VRAM limit 10Gi -> 20Gi per GPU, x 1 GPU x 2 replicas"),
+        (spec("search", replicas=3), "2 -> 3 replicas"),
+        (annotated("search", isolation="hard"), "isolation soft -> hard"),
+        (annotated("training", enabled_replicas="1"), "2 -> 1 replica"),
+    ],
+)  # fmt: skip
+def test_a_change_is_said_in_words(edit: Edit, says: str) -> None:
+    report = told(edit)
+    assert "; ".join(report.rows[0].what) == says
+
+
+def test_images_are_named_and_other_fields_of_the_template_are_counted() -> None:
+    def change(inputs: dict[str, Any]) -> None:
+        container = inputs["spec"]["template"]["spec"]["containers"][0]
+        container |= {"image": "registry.example/search:2", "command": ["serve", "--fast"]}
+
+    how, what, _ = row(told(update("search", change)), "ml/search")
+    assert how is How.ROLLS
+    assert what == (
+        "image of search registry.example/search:1 -> registry.example/search:2", "2 other fields of the pod template"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("strategy", "way"),
+    [
+        (None, "maxSurge 1, maxUnavailable 0"),
+        ({"type": "Recreate"}, "Recreate: all end before new ones start"),
+        ({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}, "maxSurge 0, maxUnavailable 1"),
+    ],
+)
+def test_how_a_template_reaches_the_pods(strategy: Any, way: str) -> None:
+    def change(inputs: dict[str, Any]) -> None:
+        inputs["spec"]["template"]["metadata"]["annotations"][f"{PREFIX}qos"] = "medium"
+        if strategy:
+            inputs["spec"]["strategy"] = strategy
+
+    how, _, said = row(told(update("search", change)), "ml/search")
+    assert how is How.ROLLS
+    assert way in said
+
+
+def profile(**fields: Any) -> Edit:
+    return update("inference", lambda inputs: inputs["spec"].update(fields), "WorkloadProfile")
+
+
+def test_a_profiles_amounts_reach_running_pods_in_place_and_the_rest_new_ones_only() -> None:
+    amounts = {"requests": {"tflops": "30", "vram": "8Gi"}, "limits": {"tflops": "60"}}
+    how, what, way = row(told(profile(resources=amounts)), "ml/chat")
+    assert (how, what) == (How.IN_PLACE, ("TFLOPS request 20 -> 30 per GPU, x 1 GPU x 4 replicas",))
+    assert way == "applied in place to running pods (profile inference)"
+    _, _, way = row(told(profile(resources=amounts, qos="low")), "ml/chat")
+    assert way.endswith("; QoS: new pods only")
+    how, _, _ = row(told(profile(qos="low")), "ml/chat")
+    assert how is How.NEW_PODS
+
+
+def test_amounts_in_place_that_find_no_room_on_their_card_do_not_fit() -> None:
+    report = told(profile(resources={"requests": {"tflops": "20", "vram": "40Gi"}}))
+    assert report.fit is not None
+    assert report.fit.verdict is Verdict.WAITS
+    assert kinds(report) == {"wont-fit": "ml/chat"}
+    assert "running pods would keep their amounts" in report.risks[0].text
+
+
+def test_a_roll_on_a_full_pool_is_a_deadlock_and_says_what_to_do() -> None:
+    report = told(annotated("training", vram_request="75Gi"))
+    assert report.fit is not None
+    assert report.fit.verdict is Verdict.DEADLOCK
+    assert kinds(report) == {"deadlock": "ml/training"}
+    assert "give maxUnavailable: 1, or strategy Recreate" in report.risks[0].text
+
+
+def whole_cards(digest: dict[str, Any]) -> None:
+    annotated("search", vram_request=None, compute_percent_request=None, dedicated_gpu="true", gpu_model="A100")(digest)
+
+
+@pytest.mark.parametrize(
+    ("edit", "kind", "subject"),
+    [
+        (annotated("training", vram_request=None, vram_limit="20Gi"), "limit-without-request", "ml/training"),
+        (whole_cards, "whole-card", "ml/search"),
+        (annotated("search", vram_limit="200Gi"), "vram-above-card", "ml/search"),
+        (annotated("search", qos="urgent"), "refused", "ml/search"),
+        (annotated("search", gpupool="nowhere"), "refused", "ml/search"),
+        (annotated("search", vram_request=UNKNOWN), "unknown", "ml/search"),
+        (annotated("training", vram_request="[secret]"), "unknown", "ml/training"),
+        (spec("training", replicas=30), "wont-fit", "ml/training"),
+    ],
+)
+def test_each_risk_is_found(edit: Edit, kind: str, subject: str) -> None:
+    assert kinds(told(edit))[kind] == subject
+
+
+def test_a_change_without_risk_has_none() -> None:
+    assert told(annotated("search", vram_request="11Gi")).risks == ()
+
+
+def delete(kind: str, name: str, **state: Any) -> Edit:
+    def edit(digest: dict[str, Any]) -> None:
+        for step in steps(digest, kind, name):
+            step["op"] = "delete"
+            step["oldState"] |= state
+            step.pop("newState", None)
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("edit", "expected"),
+    [
+        (delete("CustomResourceDefinition", "datasets"), {"crd-deleted": "datasets.example.dev"}),
+        (delete("CustomResourceDefinition", "datasets", retainOnDelete=True), {}),
+        (delete("CustomResourceDefinitionPatch", "crds-gpus"), {}),
+        (delete("GPUPool", "small"), {"pool-deleted": "small"}),
+    ],
+)
+def test_deleted_objects(edit: Edit, expected: Mapping[str, str]) -> None:
+    found = kinds(told(edit))
+    assert {kind: found[kind] for kind in ("crd-deleted", "pool-deleted") if kind in found} == expected
+
+
+def test_a_workload_that_leaves_the_stack_and_stays_is_not_deleted() -> None:
+    how, what, _ = row(told(delete("Deployment", "search", retainOnDelete=True)), "ml/search")
+    assert how is How.KEPT
+    assert what[0].startswith("stays in the cluster, no longer managed")
+
+
+def test_a_higher_qos_preempts_and_it_is_said_whom() -> None:
+    def change(inputs: dict[str, Any]) -> None:
+        inputs["spec"]["strategy"] = {"type": "Recreate"}
+        inputs["spec"]["template"]["metadata"]["annotations"][f"{PREFIX}vram-request"] = "75Gi"
+
+    report = told(update("training", change))
+    assert report.fit is not None
+    assert report.fit.verdict is Verdict.FITS, "of those that change"
+    (risk,) = report.risks
+    assert (risk.kind.value, risk.subject) == ("preempts", "ml/training")
+    assert risk.text == "evicts 2 pods of ml/search; 2 pods of it would then wait"
+
+
+def test_a_watched_pool_is_told_for_limits_on_memory() -> None:
+    watched = tuple(
+        {**item, "status": {**item["status"], "capabilities": {"vramLimit": "watch"}}} if item["kind"] == "GPU" else item
+        for item in objects()
+    )
+    report = told(annotated("search", vram_request="11Gi"), objects_of=Cluster(watched, agents_live=True))
+    assert kinds(report) == {"watch-only": "ml/search"}
+
+
+def test_prices_are_the_pools_own_or_the_part_of_a_card_that_is_taken() -> None:
+    costs = {cost.title: cost for cost in told(lambda digest: None).costs}
+    # 2 workers x 4 GPUs x (10 TFLOPS x 0.01 + 20Gi x 0.02 a GB)
+    assert costs["ml/training"].after == 2 * 4 * (Decimal("0.1") + Decimal(20 * 2**30) / 10**9 * Decimal("0.02"))
+    # a quarter of a card's compute, which is more than an eighth of its memory
+    assert costs["ml/search"].after == 2 * Decimal("0.25") * Decimal("1.89")
+    assert costs["ml/search"].source == "catalogue, A100_SXM_80G at 1.89 USD an hour"
+
+
+def test_nothing_unknown_is_counted_or_judged() -> None:
+    report = told(annotated("search", vram_request=UNKNOWN))
+    assert report.open_demand == ("ml/search",)
+    assert {cost.title: cost.after for cost in report.costs}["ml/search"] is None
+    assert report.fit is not None
+    assert report.fit.verdict is Verdict.UNKNOWN
+    assert row(report, "ml/search")[1] == ("known only at deployment: vram-request",)
+
+
+def test_unknown_members_are_left_out_and_their_places_told() -> None:
+    assert without_unknown({"a": UNKNOWN, "b": ["x", UNKNOWN], "c": {"d": 1}}) == (
+        {"b": ["x", None], "c": {"d": 1}}, [("a",), ("b", 1)],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("", "there is nothing to read"),
+        ("Previewing update (dev):", "this is not the output of `pulumi preview --json`"),
+        ('{"steps": [', "this is not the output"),
+        ("[]", "this JSON is not a preview"),
+        ('{"kind": "Pod"}', "this JSON is not a preview"),
+        ('{"steps": 5}', "steps is not a list"),
+        ('{"sequence": 0, "timestamp": 1}\n{"sequence": 1}\n', "this is a stream of events"),
+    ],
+)
+def test_what_is_no_preview_is_refused_in_words(given: str, says: str) -> None:
+    with pytest.raises(PreviewError, match=says.replace("(", r"\(")):
+        read_preview(given)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(["", "x", UNKNOWN, "Deployment", "5Gi", "update", "same"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.sampled_from(["metadata", "spec", "template", "labels", "annotations", "containers", "replicas", "selector", "name"]),
+        inner, max_size=4,
+    ),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(spec=_JSON, metadata=_JSON, kind=st.sampled_from(["Deployment", "GPUPool", "WorkloadProfile", "Pod", "CronJob"]), op=_JSON)
+def test_no_preview_makes_it_fail(spec: Any, metadata: Any, kind: str, op: Any) -> None:
+    inputs = {"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": spec}
+    urn = "urn:pulumi:dev::p::kubernetes:apps/v1:Deployment::x"
+    digest = {"steps": [{"op": op, "urn": urn, "newState": {"inputs": inputs}, "oldState": {"inputs": {**inputs, "spec": {}}}}]}
+    report = report_of(read_preview(json.dumps(digest)), None)
+    assert markdown(report).startswith("<!-- tensorfusion-report: p/dev -->")
+    json.dumps(record(report))
+
+
+def test_text_of_objects_cannot_break_out_of_its_cell() -> None:
+    assert cell("a|b\nc <b> @team [x](y) `z`") == r"a\|b c &lt;b&gt; @<!-- -->team \[x\](y) \`z\`"
+
+
+def test_a_long_text_is_cut() -> None:
+    assert len(cell("x" * 10_000)) == 400
+
+
+def test_the_recorded_text_is_read_as_it_was_printed() -> None:
+    preview = read_preview(text("delete"))
+    assert (preview.project, preview.stack, preview.unseen) == ("models", "dev", 11)
+    retained = [change.resource for change in preview.changes if change.retained]
+    assert len(retained) == 7, "the definitions of TensorFusion stay when they leave the stack"
