@@ -31,7 +31,7 @@ def declare_platform(provider: k8s.Provider) -> Platform:
     """What makes the annotations true, a namespace, and a default pool whose pods use the GPUs of their own node."""
     config = pulumi.Config()
     label, _, value = config.require("nodeLabel").partition("=")
-    platform = declare_control_plane(config.get("webhookUrl") or "", pulumi.ResourceOptions(provider=provider))
+    platform = declare_control_plane(pulumi.ResourceOptions(provider=provider))
     pool = tfi.GPUPool(
         config.require("pool"),
         default=True,
@@ -45,11 +45,18 @@ def declare_platform(provider: k8s.Provider) -> Platform:
     return Platform(pool.name, namespace.metadata.apply(lambda metadata: str(metadata.name)), [pool, namespace])
 
 
-def declare_control_plane(webhook_url: str, opts: pulumi.ResourceOptions) -> pulumi.Resource:
-    """The control plane of `tensorfusion local`, where its webhook is; elsewhere the custom resource definitions alone."""
-    if not webhook_url:
+def declare_control_plane(opts: pulumi.ResourceOptions) -> pulumi.Resource:
+    """The control plane of `tensorfusion local`, where its webhook is; a real cluster's, where its version is; else the custom
+    resource definitions alone.
+    """
+    config = pulumi.Config()
+    if url := config.get("webhookUrl"):
+        return tfi.ControlPlane("tensor-fusion", runtime="local", webhook_url=url, opts=opts)
+    version = config.get("kubernetesVersion")
+    if not version:
         return tfi.CustomResourceDefinitions("tensor-fusion-crds", opts=opts)
-    return tfi.ControlPlane("tensor-fusion", runtime="local", webhook_url=webhook_url, opts=opts)
+    image = config.get("platformImage") or f"tensorfusion-iac:{tfi.__version__}"
+    return tfi.ControlPlane("tensor-fusion", kubernetes_version=version, image=image, opts=opts)
 
 
 def declare_workloads(provider: k8s.Provider, platform: Platform) -> None:
