@@ -109,5 +109,6 @@ def _kinds(fail_on: str) -> frozenset[str]:
 def _code(report: Report, kinds: frozenset[str]) -> Exit:
     failing = [risk for risk in report.risks if risk.kind.value in kinds]
     if failing:
-        complain(f"error: {len(failing)} risks of --fail-on: {', '.join(sorted({risk.kind.value for risk in failing}))}")
+        count = "1 risk" if len(failing) == 1 else f"{len(failing)} risks"
+        complain(f"error: {count} of --fail-on: {', '.join(sorted({risk.kind.value for risk in failing}))}")
     return Exit.PROBLEMS if failing or report.errors else Exit.OK
