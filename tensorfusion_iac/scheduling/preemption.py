@@ -34,8 +34,10 @@ log = logging.getLogger(__name__)
 PDBS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 PLAN_S = 120.0
 """How long a node is kept for a preemptor: victims may take their grace period to end."""
-PAUSE_S = 5.0
-"""Between two plans for one pod."""
+PAUSE_S, AGAIN_S = 5.0, 15.0
+"""Until another plan for a pod: after one that came to nothing, and where there was none (protections end, budgets grow)."""
+UNSHOWN_S = 120.0
+"""How long a refused pod is remembered that the watch has not shown."""
 _RETRY_S = 2.0
 
 
@@ -44,8 +46,18 @@ class Under:
     """A plan under way: who it is for, what it is, and when it ends."""
 
     pod: GpuPod
+    nodes: Sequence[str]
     plan: Plan
     until: float
+
+
+@dataclass(slots=True)
+class Wanted:
+    """A refused pod that may preempt: the nodes that kube-scheduler found fit otherwise, and when it is planned for."""
+
+    pod: GpuPod
+    nodes: Sequence[str]
+    due: float
 
 
 @dataclass(slots=True)
@@ -59,13 +71,13 @@ class Preemption:
     may_write: Callable[[], bool]
     plans: dict[str, Under] = field(default_factory=dict)
     _budgets: dict[tuple[str, str], Object] = field(default_factory=dict)
-    _wanted: dict[str, tuple[GpuPod, Sequence[str]]] = field(default_factory=dict)
-    _tried_at: dict[str, float] = field(default_factory=dict)
+    _wanted: dict[str, Wanted] = field(default_factory=dict)
     _work: asyncio.Event = field(default_factory=asyncio.Event)
 
     def attach(self) -> None:
         """Begin to listen."""
         self.decider.on_refused(self._refused)
+        self.decider.on_placed(self._placed)
         self.state.on_pod(self._pod_changed)
 
     def budget_changed(self, change: Change) -> None:
@@ -109,38 +121,55 @@ class Preemption:
             if not self.may_write():
                 self._wanted.clear()
                 continue
-            wanted, self._wanted = self._wanted, {}
-            for pod, nodes in sorted(wanted.values(), key=lambda one: -one[0].priority):
-                self._begin(pod, nodes)
+            self.make_plans()
             for under in list(self.plans.values()):
                 await self._evict(under)
 
+    def make_plans(self) -> None:
+        """Plan for the refused pods that are due, the highest priority first."""
+        now, hopeless = self.state.clock(), set[object]()
+        for wanted in sorted(self._wanted.values(), key=lambda one: -one.pod.priority):
+            uid, pod = wanted.pod.uid, self.state.pods.get(wanted.pod.uid)
+            if uid in self.state.gone or (pod is not None and pod.node) or now - wanted.due > UNSHOWN_S:
+                del self._wanted[uid]
+            elif pod is not None and wanted.due <= now:
+                asks = pod.claim, pod.namespace, pod.priority, len(wanted.nodes)
+                if asks not in hopeless and self._begin(pod, wanted.nodes):
+                    del self._wanted[uid]
+                else:
+                    hopeless.add(asks)  # nothing has changed since, so its equals need not be tried
+                    wanted.due = now + AGAIN_S
+
     def _refused(self, pod: GpuPod, explanation: Explanation, candidates: Sequence[str]) -> None:
-        now = self.state.clock()
-        if not pod.preempts or pod.uid in self.plans or now - self._tried_at.get(pod.uid, float("-inf")) < PAUSE_S:
+        if not pod.preempts or pod.uid in self.plans:
             return
-        self._tried_at[pod.uid] = now
-        self._wanted[pod.uid] = pod, candidates
+        known = self._wanted.get(pod.uid)
+        self._wanted[pod.uid] = Wanted(pod, candidates, known.due if known else self.state.clock())
         self._work.set()
+
+    def _placed(self, uid: str) -> None:
+        self._wanted.pop(uid, None)
 
     def _pod_changed(self, pod: GpuPod) -> None:
         if pod.uid in self.plans and pod.node:
             self._end(pod.uid)
+        elif pod.uid in self._wanted:  # it may have been refused before the watch showed it
+            self._work.set()
 
-    def _begin(self, pod: GpuPod, nodes: Sequence[str]) -> None:
-        if pod.uid in self.plans or pod.uid not in self.state.pods or self.state.pods[pod.uid].node:
-            return
+    def _begin(self, pod: GpuPod, nodes: Sequence[str]) -> bool:
+        """Begin a plan for a pod, if there is one."""
         kept = {under.plan.node for under in self.plans.values()}
         found = plan(
             self.state.inventory, pod.claim, self.decider.asker(pod), [node for node in nodes if node not in kept],
             self._candidates(pod),
         )  # fmt: skip
         if found is None:
-            return
+            return False
         log.info("pod %s/%s: evicting %s from %s", *pod.key, ", ".join(found.victims), found.node)
-        self.plans[pod.uid] = Under(pod, found, self.state.clock() + PLAN_S)
+        self.plans[pod.uid] = Under(pod, nodes, found, self.state.clock() + PLAN_S)
         self.state.inventory.nominate(found.node, pod.priority)
         self.decider.nominations = self.nodes()
+        return True
 
     async def _evict(self, under: Under) -> None:
         for uid in under.plan.victims:
@@ -178,6 +207,8 @@ class Preemption:
             return
         self.state.inventory.nominate(under.plan.node, None)
         self.decider.nominations = self.nodes()
+        if uid in self.state.pods and not self.state.pods[uid].node:
+            self._wanted[uid] = Wanted(under.pod, under.nodes, self.state.clock() + PAUSE_S)
         self.state.tell_room()
 
     def _candidates(self, pod: GpuPod) -> list[Candidate]:

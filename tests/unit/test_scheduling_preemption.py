@@ -124,8 +124,18 @@ def test_the_violations_that_kube_scheduler_counted_are_passed_on() -> None:
 
 def planned(cluster: Cluster, preemption: Preemption, asker: GpuPod) -> dict[str, set[str]]:
     """By node that is kept for the pod, whom its plan evicts, after a refusal."""
+    refuse(cluster, preemption, asker)
     cluster.state.take_pod(told_pod(asker))
-    preemption._begin(asker, [name for name in cluster.state.inventory.node_names if name])
+    return plans(preemption)
+
+
+def refuse(cluster: Cluster, preemption: Preemption, asker: GpuPod) -> None:
+    preemption.attach()
+    cluster.decider.filter(asker, [name for name in cluster.state.inventory.node_names if name])
+
+
+def plans(preemption: Preemption) -> dict[str, set[str]]:
+    preemption.make_plans()
     return {under.plan.node: {uid.removeprefix("uid-") for uid in under.plan.victims} for under in preemption.plans.values()}
 
 
@@ -167,3 +177,21 @@ def test_a_node_that_is_freed_for_one_pod_takes_no_equal_one_and_is_open_again_w
 def test_nobody_is_evicted_where_the_pod_fits_anyway() -> None:
     cluster, preemption = cluster_of(Running("low", gib=10), cards=2)
     assert planned(cluster, preemption, asks(10)) == {}
+
+
+def test_a_pod_that_is_refused_before_the_watch_shows_it_is_planned_for_once_it_does() -> None:
+    cluster, preemption = cluster_of(Running("low"))
+    refuse(cluster, preemption, asks())
+    assert plans(preemption) == {}
+    cluster.state.take_pod(told_pod(asks()))
+    assert plans(preemption) == {"n0": {"low"}}
+
+
+def test_a_protection_that_ends_and_a_budget_that_grows_are_noticed_without_another_refusal() -> None:
+    cluster, preemption = cluster_of(Running("low", labels={"app": "kept"}))
+    budget(preemption, 0, app="kept")
+    assert planned(cluster, preemption, asks()) == {}
+    budget(preemption, 1, app="kept")
+    assert plans(preemption) == {}  # not at once: thousands may wait
+    cluster.clock.now += 16
+    assert plans(preemption) == {"n0": {"low"}}
