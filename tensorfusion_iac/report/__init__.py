@@ -4,7 +4,7 @@ print(markdown(report_of(read_preview(text), cluster)))
 """
 
 from tensorfusion_iac.report.build import Report, report_of
-from tensorfusion_iac.report.fit import Cluster
+from tensorfusion_iac.report.live import Cluster
 from tensorfusion_iac.report.markdown import MOST_CHARACTERS, markdown, marker
 from tensorfusion_iac.report.preview import PreviewError, read_preview
 from tensorfusion_iac.report.record import record

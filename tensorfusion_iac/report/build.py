@@ -9,8 +9,9 @@ from decimal import Decimal
 from tensorfusion_iac.api.worker import WorkerSpec
 from tensorfusion_iac.report.cost import Cost, price_of
 from tensorfusion_iac.report.demand import Demand, demand_of
-from tensorfusion_iac.report.fit import Cluster, Fit, Live, judge_fit
+from tensorfusion_iac.report.fit import Fit, judge_fit
 from tensorfusion_iac.report.fleet import PoolCards, fleet_of
+from tensorfusion_iac.report.live import Cluster, Live
 from tensorfusion_iac.report.preview import Preview
 from tensorfusion_iac.report.risks import Risk, risks_of
 from tensorfusion_iac.report.rolls import How, Way, way_of
@@ -57,13 +58,13 @@ def report_of(preview: Preview, cluster: Cluster | None) -> Report:
     """The report. `cluster`: the objects of the cluster as it is now; None if it is not at hand."""
     before, after = worlds(preview.changes, None if cluster is None else cluster.objects)
     workloads = workloads_of(preview.changes, before, after)
-    live = None if cluster is None else Live(cluster, before)
-    fleet = {} if cluster is None else _fleet(cluster, (before, after))
-    counts = {one.title: _counts(one, live) for one in workloads}
+    lives = None if cluster is None else (Live(cluster, before), Live(cluster, after))
+    fleet: Mapping[str, PoolCards] = {} if lives is None else _fleet(lives)
+    counts = {one.title: _counts(one, lives) for one in workloads}
     ways = {one.title: way_of(one, counts[one.title][1]) for one in workloads}
     wanted = {title: pair[1] for title, pair in counts.items()}
     missing = ["what the failed preview does not show"] if preview.errors else []
-    fit = None if cluster is None else judge_fit(workloads, ways, wanted, (before, after), cluster, missing)
+    fit = None if lives is None else judge_fit(workloads, ways, wanted, (before, after), lives, missing)
     rows = tuple(_rows(workloads, ways, counts))
     known = [one for one in workloads if not any(side is not None and _is_open(side) for side in (one.before, one.after))]
     return Report(
@@ -82,22 +83,22 @@ def report_of(preview: Preview, cluster: Cluster | None) -> Report:
     )
 
 
-def _fleet(cluster: Cluster, sides: tuple[World, World]) -> Mapping[str, PoolCards]:
+def _fleet(lives: tuple[Live, Live]) -> Mapping[str, PoolCards]:
     """The cards of each pool, of those that are new and of those that go too."""
-    found: dict[str, PoolCards] = {}
-    for world in sides:
-        found |= fleet_of(Live(cluster, world).state)
-    return found
+    return {**fleet_of(lives[0].state), **fleet_of(lives[1].state)}
 
 
 def _told(workloads: Sequence[Workload]) -> int:
     return sum(1 for one in workloads if one.change.before != one.change.after)
 
 
-def _counts(workload: Workload, live: Live | None) -> tuple[int, int]:
-    """Pods before and after; where no count is written, as many as run, else one."""
-    running = len(live.of(workload)) if live is not None else 0
+def _counts(workload: Workload, lives: tuple[Live, Live] | None) -> tuple[int, int]:
+    """Pods before and after; where no count is written, as many as run, else one (a DaemonSet: one on each node)."""
     sides = workload.before, workload.after
+    running = len(lives[0].of(workload)) if lives is not None else 0
+    if not running and lives is not None and workload.kind == "DaemonSet":
+        seen = next((side.seen for side in reversed(sides) if side is not None), None)
+        running = 0 if seen is None else lives[1].nodes(seen.pool)
     before, after = (0 if side is None else side.workers(running or 1) for side in sides)
     return before, after
 

@@ -9,13 +9,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
 
 from tensorfusion_iac.api.desired import Desired
-from tensorfusion_iac.api.levels import PRIORITY, Mode
-from tensorfusion_iac.api.names import COMPONENT_LABEL
-from tensorfusion_iac.api.pools import selects
-from tensorfusion_iac.api.resources.selectors import LabelSelector
+from tensorfusion_iac.api.levels import PRIORITY
 from tensorfusion_iac.api.worker import WorkerSpec
 from tensorfusion_iac.controller.profiles import as_edited
 from tensorfusion_iac.planning.claim import claim_of
@@ -24,12 +20,11 @@ from tensorfusion_iac.planning.rolling import Bounds
 from tensorfusion_iac.planning.shares import share_on
 from tensorfusion_iac.planning.simulate import PoolUse, pool_use
 from tensorfusion_iac.planning.units import tflops
-from tensorfusion_iac.report.preview import Raw
+from tensorfusion_iac.report.live import Live
 from tensorfusion_iac.report.rolls import How, Way
 from tensorfusion_iac.report.workloads import Workload
 from tensorfusion_iac.report.world import World
 from tensorfusion_iac.scheduling.pods import RESOLVED, GpuPod
-from tensorfusion_iac.scheduling.snapshot import state_of
 from tensorfusion_iac.scheduling.state import ClusterState
 
 
@@ -62,57 +57,20 @@ class Fit:
     pools_after: tuple[PoolUse, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """A cluster's objects. `agents_live`: whether every node counts as alive, as in a dump, whose leases are old."""
-
-    objects: tuple[Raw, ...]
-    agents_live: bool
-
-
-class Live:
-    """The running pods of a cluster, by the workload that they belong to."""
-
-    def __init__(self, cluster: Cluster, world: World) -> None:
-        kept = [item for item in cluster.objects if item.get("kind") not in _OF_THE_WORLD]
-        laid = [raw for (kind, _, _), raw in world.objects.items() if kind in _OF_THE_WORLD]
-        self.state: ClusterState = state_of([*laid, *kept], agents_live=cluster.agents_live)
-
-    def of(self, workload: Workload) -> list[GpuPod]:
-        """The pods of a workload as it is before the change."""
-        before = workload.before
-        if before is None:
-            return []
-        pods = [pod for pod in self.state.pods.values() if pod.namespace == workload.namespace]
-        worker = before.seen
-        if worker is not None and worker.mode is Mode.REMOTE:
-            return [pod for pod in pods if pod.labels.get(COMPONENT_LABEL) == "worker" and pod.worker.workload == worker.workload]
-        if workload.kind == "Pod":
-            return [pod for pod in pods if pod.name == workload.name]
-        if workload.kind == "Job":
-            return [pod for pod in pods if workload.name in (pod.labels.get(_JOB), pod.labels.get(_OLD_JOB))]
-        selector = _selector(before.manifest.raw)
-        if selector is None:
-            return [pod for pod in pods if worker is not None and pod.worker.workload == worker.workload]
-        return [pod for pod in pods if selects(selector, pod.labels)]
-
-
-_OF_THE_WORLD = ("GPUPool", "GPUResourceQuota")
-_JOB, _OLD_JOB = "batch.kubernetes.io/job-name", "job-name"
-
-
 def judge_fit(
     workloads: Sequence[Workload],
     ways: Mapping[str, Way],
     counts: Mapping[str, int],
     sides: tuple[World, World],
-    cluster: Cluster,
+    lives: tuple[Live, Live],
     not_judged: Iterable[str] = (),
 ) -> Fit:
-    """Rehearse. `ways` and `counts` (pods wanted) are by the workload's title; `not_judged`: what is known to be missing."""
-    pools_before = pool_use(Live(cluster, sides[0]).state.ledger)
-    live = Live(cluster, sides[1])
-    state = live.state
+    """Rehearse on the second of `lives`, which is spent then.
+
+    `ways` and `counts` (pods wanted) are by the workload's title; `not_judged`: what is known to be missing.
+    """
+    pools_before = pool_use(lives[0].state.ledger)
+    live, state = lives[1], lives[1].state
     belongs = {pod.uid: one.title for one in workloads for pod in live.of(one)}
     pods = {pod.uid: _pod(pod, belongs.get(pod.uid, f"{pod.namespace}/{pod.worker.workload}")) for pod in state.pods.values()}
     rolls: list[Roll] = []
@@ -225,17 +183,6 @@ def _sources(pod: GpuPod) -> Mapping[str, str]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _selector(raw: Raw) -> LabelSelector | None:
-    spec = raw.get("spec")
-    selector: Any = spec.get("selector") if isinstance(spec, Mapping) else None
-    if not isinstance(selector, Mapping) or not selector:
-        return None
-    try:
-        return LabelSelector.model_validate(selector)
-    except ValueError:
-        return None
 
 
 def _open(workload: Workload) -> str:

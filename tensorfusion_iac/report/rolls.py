@@ -14,8 +14,8 @@ from typing import Any
 from tensorfusion_iac.api.levels import Isolation
 from tensorfusion_iac.api.worker import Source
 from tensorfusion_iac.planning.rolling import Bounds, bounds
+from tensorfusion_iac.report.facets import AMOUNTS, facets
 from tensorfusion_iac.report.preview import Path
-from tensorfusion_iac.report.words import AMOUNTS, facets
 from tensorfusion_iac.report.workloads import Asked, Workload
 
 
