@@ -272,14 +272,71 @@ class WorkloadSpecArgs(MetadataArgs, total=False):
 
 
 class ControlPlaneArgs(TypedDict, total=False):
-    """Arguments of ControlPlane."""
+    """Arguments of ControlPlane: what they mean, and which belong to which `runtime`, is in docs/components.md."""
 
-    runtime: Required[str]
-    """local: the programs run beside the API server, as those of `tensorfusion local`."""
-    webhook_url: Required[str]
-    """The https URL at which the API server reaches the webhook."""
+    runtime: str
+    """cluster (the programs run as pods), local (beside the API server, as in `tensorfusion local`) or external."""
     crds: bool
     """False where the custom resource definitions are managed elsewhere."""
+    webhook_url: str
+    """Only with runtime local: the https URL at which the API server reaches the webhook."""
+    kubernetes_version: str
+    """The cluster's version, such as 1.34."""
+    image: Input[str]
+    """The image of the project's own programs."""
+    scheduler_image: Input[str]
+    """The image of kube-scheduler."""
+    image_pull_secrets: Sequence[Input[str]]
+    """Names of the secrets with which images are pulled."""
+    replicas: Any
+    """How many pods of each program: a number, or numbers by program."""
+    resources: Mapping[str, Any]
+    """Resources by container, as in a manifest."""
+    node_selector: Mapping[str, str]
+    """Labels of the nodes on which the programs run."""
+    tolerations: Sequence[Any]
+    """Tolerations of the programs, as in a manifest."""
+    certificates: str
+    """own or cert-manager."""
+    webhook_host_network: bool
+    """Whether the webhook listens on its node's network, for API servers that do not reach pods."""
+    webhook_port: int
+    """The webhook's port."""
+    api_server_ports: Sequence[int]
+    """The API server's ports, for network policies."""
+    log_level: str
+    """DEBUG, INFO, WARNING or ERROR."""
+    monitoring: str
+    """prometheus-operator makes monitors."""
+    monitoring_labels: Mapping[str, str]
+    """Labels of the monitors."""
+    timeout_s: float
+    """How many seconds `up` waits at most."""
+    agents: bool
+    """Whether agents run on the GPU nodes."""
+    agent_node_selector: Mapping[str, str]
+    """Labels of the agents' nodes."""
+    agent_tolerations: Sequence[Any]
+    """Tolerations of the agents, as in a manifest."""
+    agent_toolkit_folder: str
+    """Where the vendor's libraries are on the nodes."""
+    agent_mps: bool
+    """Whether the agents run MPS."""
+    container_runtime: str
+    """How containers get their GPUs."""
+
+
+class ObservabilityArgs(TypedDict, total=False):
+    """Arguments of Observability."""
+
+    namespace: Input[str]
+    """Where the objects go."""
+    rules: str
+    """The form of the alerts: configmap, prometheus-operator or none."""
+    labels: Mapping[str, Input[str]]
+    """Labels of every object, for what selects them."""
+    annotations: Mapping[str, Input[str]]
+    """Annotations of every object."""
 
 
 class CustomResourceDefinitionsArgs(TypedDict, total=False):

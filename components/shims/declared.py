@@ -1,6 +1,6 @@
 """The components by name: what each takes and what it gives back. For the schema only: `plugin.py` makes the real ones."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NotRequired, TypedDict
 
 import pulumi
@@ -96,6 +96,8 @@ class TensorFusionWorkload(pulumi.ComponentResource):
 class ControlPlane(pulumi.ComponentResource):
     """What makes the annotations true in a cluster."""
 
+    namespaces: pulumi.Output[Mapping[str, str]]
+
     def __init__(self, name: str, args: arguments.ControlPlaneArgs, opts: pulumi.ResourceOptions) -> None: ...
 
 
@@ -105,9 +107,17 @@ class CustomResourceDefinitions(pulumi.ComponentResource):
     def __init__(self, name: str, args: arguments.CustomResourceDefinitionsArgs, opts: pulumi.ResourceOptions) -> None: ...
 
 
+class Observability(pulumi.ComponentResource):
+    """Dashboards and alerts of the platform."""
+
+    dashboards: pulumi.Output[Sequence[str]]
+
+    def __init__(self, name: str, args: arguments.ObservabilityArgs, opts: pulumi.ResourceOptions) -> None: ...
+
+
 COMPONENTS: tuple[type[pulumi.ComponentResource], ...] = (
     AnnotatedCronJob, AnnotatedDeployment, AnnotatedJob, AnnotatedStatefulSet, ControlPlane, CustomResourceDefinitions, GPUPool,
-    TensorFusionWorkload, WorkloadProfile,
+    Observability, TensorFusionWorkload, WorkloadProfile,
 )  # fmt: skip
 
 

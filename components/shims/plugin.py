@@ -78,8 +78,8 @@ def refusal(error: SpecError) -> InputPropertiesError:
     return InputPropertiesError("", details)
 
 
-def _given_back(component: pulumi.ComponentResource, name: str) -> pulumi.Output[Any]:
-    value: pulumi.Output[Any] = getattr(component, name)
+def _given_back(component: pulumi.ComponentResource, name: str) -> Any:
+    value = getattr(component, name)
     return value.apply(_camel) if name == "requested" else value
 
 
