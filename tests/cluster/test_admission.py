@@ -227,6 +227,25 @@ def test_a_restricted_namespace_takes_the_pod_or_is_told_why_not(admission: Cont
         admitted(admission, item)
 
 
+@pytest.mark.parametrize(
+    ("spec", "security"),
+    [
+        ({"hostPID": True}, {}),
+        ({}, {"privileged": True}),
+        ({"volumes": [{"name": "dev", "hostPath": {"path": "/dev"}}]}, {}),
+    ],
+    ids=["hostPID", "privileged", "hostPath of devices"],
+)
+def test_what_passes_hard_isolation_by_is_refused(
+    admission: ControlPlane, spec: dict[str, Any], security: dict[str, bool]
+) -> None:
+    container = {"name": "main", "image": "app:1", "securityContext": security}
+    error = refused(admission, pod({**AMOUNT, "isolation": "hard"}, container, **spec))
+    assert error.status == 403
+    assert "isolation" in error.message
+    admitted(admission, pod(AMOUNT, container, **spec))
+
+
 def test_a_profile_and_a_pool_made_just_before_the_pod_are_found(admission: ControlPlane) -> None:
     async def at_once(client: Client) -> list[dict[str, Any] | ApiError]:
         profiles = Resource("tensor-fusion.ai", "v1", "workloadprofiles", "WorkloadProfile")
