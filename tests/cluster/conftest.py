@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from real_node import RealNodePlane, real_node_plane
+from pulumi_project import Project
+from real_node import RealNodePlane, install_platform, real_node_plane
 from running_plane import ControlPlane, tools
 from running_webhook import admitting
 
@@ -63,6 +64,12 @@ def real_node(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Con
     """The session's control plane with a real node; skips, with the reason, where there can be none."""
     with real_node_plane(tmp_path_factory.mktemp("real-node") / "plane", _owner_pid(pytestconfig)) as plane:
         yield plane
+
+
+@pytest.fixture(scope="session")
+def real_platform(real_node: RealNodePlane, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The whole platform as pods of the real node, with a default pool."""
+    return install_platform(real_node, tmp_path_factory.mktemp("real-platform"))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

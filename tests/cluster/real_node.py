@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from fake_nvml import Fake
+from pulumi_project import Project, new_project, prepare
 from running_plane import ControlPlane, tools
 
 from tensorfusion_iac.local import control_plane as door
@@ -22,6 +23,17 @@ from tensorfusion_iac.local.real_nodes.plan import RealNode
 from tensorfusion_iac.local.state import Programs, load_settings
 
 TIMEOUT_S = 300.0
+POOL = "real-pool"
+PLATFORM = f"""
+import pulumi
+import tensorfusion_iac as tfi
+
+NODE = {{"kubernetes.io/hostname": "real-0"}}
+platform = tfi.ControlPlane("tensor-fusion", kubernetes_version="1.37.2", replicas=1, node_selector=NODE,
+    agent_node_selector=NODE)
+tfi.GPUPool("{POOL}", default=True, default_using_local_gpu=True, node_selector=NODE,
+    opts=pulumi.ResourceOptions(depends_on=[platform]))
+"""
 IMAGE = "tensorfusion-iac:0.1.0"
 """Our programs: ControlPlane's default image is there, as is kube-scheduler's."""
 JOB_IMAGE = "virtual-gpu-job:0.1.0"
@@ -52,3 +64,12 @@ def real_node_plane(folder: Path, owner_pid: int) -> Iterator[RealNodePlane]:
         yield RealNodePlane(layout, node, cards)
     finally:
         door.purge(layout, lambda line: None)
+
+
+def install_platform(plane: RealNodePlane, folder: Path) -> Project:
+    """Our programs as pods of the plane, and a default pool: by one `pulumi up`."""
+    prepare(plane)
+    project = new_project(plane, folder, "real-platform")
+    project.write(PLATFORM)
+    project.up()
+    return project

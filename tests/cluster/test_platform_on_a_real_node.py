@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from pulumi_project import Project, new_project, prepare
-from real_node import JOB_IMAGE, RealNodePlane
+from pulumi_project import Project, new_project
+from real_node import JOB_IMAGE, POOL, RealNodePlane
 
 from tensorfusion_iac.api.names import AGENT_NAMESPACE, SYSTEM_NAMESPACE, key
 
@@ -25,25 +25,19 @@ import pulumi
 import pulumi_kubernetes as k8s
 import tensorfusion_iac as tfi
 
-NODE = {{"kubernetes.io/hostname": "real-0"}}
-platform = tfi.ControlPlane("tensor-fusion", kubernetes_version="1.37.2", replicas=1, node_selector=NODE,
-    agent_node_selector=NODE)
-after = pulumi.ResourceOptions(depends_on=[platform])
 ml = k8s.core.v1.Namespace("{NAMESPACE}", metadata={{"name": "{NAMESPACE}"}})
 ns = ml.metadata["name"]
-pool = tfi.GPUPool("real-pool", default=True, default_using_local_gpu=True, node_selector=NODE, opts=after)
-inference = tfi.WorkloadProfile("inference", namespace=ns, gpupool=pool, opts=after,
+inference = tfi.WorkloadProfile("inference", namespace=ns, gpupool="{POOL}",
     vgpu=tfi.VGPU(tflops_request=10, tflops_limit=80, vram_request="4Gi", qos="medium"))
 chat = tfi.AnnotatedDeployment("chat", namespace=ns, image="{JOB_IMAGE}", replicas=2, workload_profile=inference,
-    vgpu=tfi.VGPU(gpu_model="A100", vram_request="20Gi"), timeout_s=180, opts=after)
+    vgpu=tfi.VGPU(gpu_model="A100", vram_request="20Gi"), timeout_s=180)
 """
 
 
 @pytest.fixture(scope="module")
-def installed(real_node: RealNodePlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """The platform and a workload, by one `up`; everything is gone afterwards."""
-    prepare(real_node)
-    project = new_project(real_node, tmp_path_factory.mktemp("real-platform"), "real-platform")
+def installed(real_node: RealNodePlane, real_platform: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A workload on the platform; it is gone afterwards."""
+    project = new_project(real_node, tmp_path_factory.mktemp("real-workload"), "real-workload")
     project.write(PROGRAM)
     try:
         project.up()
@@ -92,7 +86,7 @@ def test_the_workload_was_mutated_placed_and_is_enforced(installed: Project) -> 
     for item in pods.values():
         annotations = item["metadata"]["annotations"]
         assert item["spec"]["schedulerName"] == "tensor-fusion-scheduler"
-        assert json.loads(annotations[key("resolved")])["pool"] == "real-pool"
+        assert json.loads(annotations[key("resolved")])["pool"] == POOL
         assert annotations[key("gpu-ids")].startswith("GPU-")
     by = until("what holds the pods", lambda: [means(installed, name) for name in pods if means(installed, name)])
     assert set(by) == {"vram=driver,compute=freezer"}

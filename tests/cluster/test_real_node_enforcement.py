@@ -1,0 +1,258 @@
+"""Enforcement on a real node: pods made by `pulumi up`, mutated, placed, started and held to their amounts by the real parts.
+
+The agent is a pod of the DaemonSet, with the real pynvml over simulated cards; jobs are processes of pods, in real cgroups.
+`REAL_NODE_PROBE_S=300` gives the exec probe five minutes beside a held job instead of twenty seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_nvml import NOT_SUPPORTED, Card
+from pulumi_project import Project, new_project
+from real_node import JOB_IMAGE, POOL, RealNodePlane
+
+from tensorfusion_iac.api.effective import Effective, from_text, to_text
+from tensorfusion_iac.api.names import AGENT_NAMESPACE, SYSTEM_NAMESPACE, key
+
+pytestmark = pytest.mark.cluster
+
+PATIENCE_S, POLL_S = 60.0, 0.05
+PROBE_S = float(os.environ.get("REAL_NODE_PROBE_S", "20"))
+GIB = 2**30
+NAMESPACE = "held"
+PROGRAM = f"""
+import pulumi
+import pulumi_kubernetes as k8s
+import tensorfusion_iac as tfi
+
+held = k8s.core.v1.Namespace("{NAMESPACE}", metadata={{"name": "{NAMESPACE}"}})
+PROBE = {{"exec": {{"command": ["python3", "-S", "-c", ""]}}, "periodSeconds": 1, "timeoutSeconds": 5, "failureThreshold": 3}}
+
+def job(name, percent, card, vram="4Gi", qos="medium", **more):
+    vgpu = tfi.VGPU(compute_percent_request=percent, compute_percent_limit=percent, vram_request=vram, vram_limit=vram,
+        gpu_indices=[card], qos=qos)
+    tfi.AnnotatedDeployment(name, namespace=held.metadata["name"], gpupool="{POOL}", vgpu=vgpu, timeout_s=180,
+        containers=[{{"name": "main", "image": "{JOB_IMAGE}", **more}}])
+
+job("thirty", 30, 0, livenessProbe=PROBE)
+job("seventy", 70, 0)
+job("greedy", 50, 1, vram="2Gi")
+"""
+
+
+@pytest.fixture(scope="module")
+def held(real_node: RealNodePlane, real_platform: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """Two jobs on card 0 that want all of it, and one on card 1."""
+    project = new_project(real_node, tmp_path_factory.mktemp("held"), "held")
+    project.write(PROGRAM)
+    try:
+        project.up()
+        yield project
+    finally:
+        project.pulumi("destroy", "--yes", "--skip-preview")
+
+
+def until(what: str, look: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
+    """What `look` finds, as soon as it finds something."""
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline:
+        if found := look():
+            return found
+        time.sleep(POLL_S)
+    raise AssertionError(f"{what}: not within {patience_s} s")
+
+
+def pod(project: Project, name: str) -> dict[str, Any]:
+    (found,) = (item for item in project.objects("pods", NAMESPACE) if item["metadata"]["name"].startswith(f"{name}-"))
+    return found
+
+
+def effective(item: Mapping[str, Any]) -> Effective:
+    return from_text(item["metadata"]["annotations"][key("effective")])
+
+
+def cgroups_of(plane: RealNodePlane, item: Mapping[str, Any]) -> list[Path]:
+    """The cgroups of a pod's containers in the hierarchy in which the agent freezes, as this machine sees them."""
+    listed = (plane.node.folder / "cgroups").read_text().splitlines()
+    (unified,) = (Path(line) for line in listed if (Path(line) / "cgroup.freeze").exists())
+    (folder,) = unified.glob(f"kubepods/**/pod{item['metadata']['uid']}")
+    return [each for each in folder.iterdir() if each.is_dir()]
+
+
+def process_of(card: Card, plane: RealNodePlane, item: Mapping[str, Any]) -> int:
+    """The number, in the node, of the job of a pod: the one on the card that is frozen with the pod's container."""
+    return next(
+        slot.pid
+        for slot in card.processes
+        if slot.pid and str(item["metadata"]["uid"]) in Path(f"/proc/{first_pid(plane)}/root/proc/{slot.pid}/cgroup").read_text()
+    )
+
+
+def first_pid(plane: RealNodePlane) -> int:
+    return int((plane.node.folder / "pid").read_text())
+
+
+def share(plane: RealNodePlane, card: int, pid: int, seconds: float = 6.0) -> float:
+    """The part of a card that a job gets over some seconds."""
+    slot = next(slot for slot in plane.cards.cards[card].processes if slot.pid == pid)
+    begin_s, given_ns = time.monotonic(), slot.drained_ns
+    time.sleep(seconds)
+    return (slot.drained_ns - given_ns) / 1e9 / (time.monotonic() - begin_s)
+
+
+def test_a_container_sees_its_own_card_alone(held: Project, real_node: RealNodePlane) -> None:
+    cards = {index: real_node.node.card_uuid(index) for index in range(2)}
+    for name, index in (("thirty", 0), ("seventy", 0), ("greedy", 1)):
+        item = pod(held, name)
+        script = "import os; print(os.environ['NVIDIA_VISIBLE_DEVICES'])"
+        seen = real_node.kubectl("exec", "-n", NAMESPACE, item["metadata"]["name"], "--", "python3", "-c", script)
+        assert seen.strip() == cards[index]
+        assert [card.id for card in effective(item).cards] == [cards[index]]
+
+
+def test_the_limits_of_memory_are_set_on_pod_and_container(held: Project, real_node: RealNodePlane) -> None:
+    item = pod(held, "thirty")
+
+    def limits() -> dict[str, tuple[int, int]]:
+        found = real_node.cards.limits(real_node.cards.cards[0])
+        return {path: amounts for path, amounts in found.items() if item["metadata"]["uid"] in path}
+
+    until("two limits", lambda: len(limits()) == 2)
+    assert set(limits().values()) == {(4 * GIB, 4 * GIB)}
+
+
+def test_two_that_want_all_get_what_they_may(held: Project, real_node: RealNodePlane) -> None:
+    card = real_node.cards.cards[0]
+    thirty, seventy = (process_of(card, real_node, pod(held, name)) for name in ("thirty", "seventy"))
+    until("the smaller one is held", lambda: 0.2 < share(real_node, 0, thirty, 3) < 0.4)
+    assert share(real_node, 0, seventy) > 1.5 * share(real_node, 0, thirty)
+
+
+def test_the_means_are_told_per_pod(held: Project) -> None:
+    for name in ("thirty", "seventy", "greedy"):
+        annotations = until(
+            "enforced-by", lambda name=name: (a := pod(held, name)["metadata"]["annotations"]).get(key("enforced-by")) and a
+        )
+        assert annotations[key("enforced-by")] == "vram=driver,compute=freezer"
+
+
+def test_an_exec_probe_beside_a_held_job_does_not_fail(held: Project, real_node: RealNodePlane) -> None:
+    until(
+        "the job is frozen at times",
+        lambda: any((each / "tf-duty").is_dir() for each in cgroups_of(real_node, pod(held, "thirty"))),
+    )
+    time.sleep(PROBE_S)
+    (status,) = pod(held, "thirty")["status"]["containerStatuses"]
+    assert status["restartCount"] == 0
+    events = real_node.kubectl("get", "events", "-n", NAMESPACE, "--field-selector=reason=Unhealthy", "-o", "name")
+    assert events == ""
+
+
+def test_changed_amounts_are_in_force_without_a_restart(held: Project, real_node: RealNodePlane, record_property: Any) -> None:
+    item, card = pod(held, "greedy"), real_node.cards.cards[1]
+    pid = process_of(card, real_node, item)
+    until("it is held to a half", lambda: 0.4 < share(real_node, 1, pid, 3) < 0.6)
+    changed = json.loads(item["metadata"]["annotations"][key("effective")])
+    for amounts in (changed["cards"][0]["requests"], changed["cards"][0]["limits"]):
+        amounts.update(percent="10", tflops="31.2", vram=1 * GIB)
+    scheduler = f"system:serviceaccount:{SYSTEM_NAMESPACE}:tensor-fusion-scheduler"
+    begin_s = time.monotonic()
+    real_node.kubectl(
+        "annotate", "pod", "-n", NAMESPACE, item["metadata"]["name"], "--overwrite", f"--as={scheduler}",
+        f"{key('effective')}={to_text(from_text(json.dumps(changed)))}",
+    )  # fmt: skip
+    until(
+        "memory",
+        lambda: (
+            {1 * GIB} == {hard for path, (_, hard) in real_node.cards.limits(card).items() if item["metadata"]["uid"] in path}
+        ),
+    )
+    record_property("effective in force after, s", round(time.monotonic() - begin_s, 2))
+    until("compute", lambda: share(real_node, 1, pid, 2) < 0.15)
+    assert pod(held, "greedy")["status"]["containerStatuses"][0]["restartCount"] == 0
+
+
+def test_killing_the_agents_container_leaves_nothing_frozen(
+    held: Project, real_node: RealNodePlane, record_property: Any
+) -> None:
+    """The watchdog has a container of its own; the killed one is started again by kubelet, after a pause of its own choice."""
+    duties = [each / "tf-duty" for name in ("thirty", "greedy") for each in cgroups_of(real_node, pod(held, name))]
+    duties = [each for each in duties if each.is_dir()]
+    assert len(duties) == 2
+    agent = agent_pid(real_node)
+    until("one is frozen", lambda: any(frozen(each) for each in duties))
+    os.kill(agent, signal.SIGKILL)
+    begin_s = time.monotonic()
+    until("all run", lambda: not any(frozen(each) for each in duties))
+    record_property("thawed after, s", round(time.monotonic() - begin_s, 2))
+    time.sleep(1)
+    assert not any(frozen(each) for each in duties)
+    until("the agent is back", lambda: agent_restarts(held) == 1 and agent_is_ready(held))
+
+
+def test_a_process_over_its_memory_limit_is_ended_with_an_event(held: Project, real_node: RealNodePlane) -> None:
+    """Under a driver without limits: the agent that looks at it is a new one."""
+    for call in ("nvmlDeviceGetMemoryLimits_v1", "nvmlDeviceSetMemoryLimits_v1"):
+        real_node.cards.answer(call, NOT_SUPPORTED)
+    try:
+        os.kill(agent_pid(real_node), signal.SIGKILL)
+        until("the agent is back", lambda: agent_restarts(held) == 2 and agent_is_ready(held))
+        item = pod(held, "greedy")
+        slot = next(slot for slot in real_node.cards.cards[1].processes if slot.pid)
+        slot.used_bytes = 3 * GIB
+        until("the process was ended", lambda: pod(held, "greedy")["status"]["containerStatuses"][0]["restartCount"] == 1)
+        until("the events", lambda: reasons(real_node, item) >= {"VRAMLimitExceeded", "VRAMLimitEnforced"})
+    finally:
+        for call in ("nvmlDeviceGetMemoryLimits_v1", "nvmlDeviceSetMemoryLimits_v1"):
+            real_node.cards.answer(call, 0)
+
+
+def reasons(plane: RealNodePlane, item: Mapping[str, Any]) -> set[str]:
+    selector = f"--field-selector=involvedObject.name={item['metadata']['name']}"
+    listed = json.loads(plane.kubectl("get", "events", "-n", NAMESPACE, selector, "-o", "json"))["items"]
+    return {event["reason"] for event in listed}
+
+
+def frozen(duty: Path) -> bool:
+    try:
+        return (duty / "cgroup.freeze").read_text().strip() == "1"
+    except OSError:
+        return False  # removed: what was in it runs
+
+
+def agent_status(project: Project) -> dict[str, Any]:
+    (item,) = project.objects("pods", AGENT_NAMESPACE)
+    return next(each for each in item["status"]["containerStatuses"] if each["name"] == "agent")
+
+
+def agent_restarts(project: Project) -> int:
+    return int(agent_status(project)["restartCount"])
+
+
+def agent_is_ready(project: Project) -> bool:
+    return bool(agent_status(project)["ready"])
+
+
+def agent_pid(plane: RealNodePlane) -> int:
+    """The agent's process, by its number on this machine."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            if b"agent" in words and b"serve" in words and plane_of(folder) == plane_of(Path("/proc", str(first_pid(plane)))):
+                return int(folder.name)
+        except OSError:
+            continue
+    raise AssertionError("no agent runs on the node")
+
+
+def plane_of(process: Path) -> str:
+    """The node of a process: its PID namespace, which the agent shares with the node's first process."""
+    return str((process / "ns" / "pid").readlink())
