@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -159,3 +161,14 @@ def test_every_problem_is_told_at_once(run: Run) -> None:
         "node_selector: an object is not a mapping of labels to texts that is not empty",
     ):
         assert line in said
+
+
+INSTALL = (Path(__file__).parents[2] / "docs" / "install.md").read_text()
+
+
+@pytest.mark.parametrize("program", re.findall(r"```python\n(.*?)```", INSTALL, re.DOTALL))
+def test_the_programs_of_the_install_page_declare_a_platform(run: Run, program: str) -> None:
+    ran = run(lambda: exec(program, {"tfi": tfi}))
+    assert ran.error is None
+    assert kinds_of(ran).count("DaemonSet") == 1
+    assert ran.messages("warning") == []
