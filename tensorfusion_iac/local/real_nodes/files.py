@@ -27,7 +27,7 @@ SOCKET = Path("/run/containerd/containerd.sock")
 KUBELET_HEALTH_PORT, PROXY_HEALTH_PORT = 10248, 10256
 PROXY_USER = "kube-proxy"
 
-_TOOLS = {
+TOOLS = {
     "runc": "runc", "containerd-shim-runc-v2": "containerd-shim-runc-v2", "ctr": "ctr", "nft": "nft",
     "ptp": "cni-ptp", "host-local": "cni-host-local", "loopback": "cni-loopback",
 }  # fmt: skip
@@ -122,7 +122,7 @@ def write(node: RealNode, pki: Pki, server: str, tools: Mapping[str, Path]) -> N
     node.folder.mkdir(parents=True, exist_ok=True)
     programs = programs_folder(node)
     programs.mkdir(exist_ok=True)
-    for name, tool in _TOOLS.items():
+    for name, tool in TOOLS.items():
         link = programs / name
         link.unlink(missing_ok=True)
         link.symlink_to(tools[tool])
