@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from gpu_plane import GIB, GpuPlane, annotation, cards_of, gpu_plane, percent, pod, promised, vram, worker
+from gpu_plane import GIB, GpuPlane, annotation, cards_of, gpu_plane, percent, pod, pool, promised, vram, worker
 
 from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.resource import GPUS
@@ -101,6 +101,40 @@ def test_a_quota_of_the_namespace_is_kept_in_a_burst(plane: GpuPlane, ns: str) -
     waiting = sorted({item["metadata"]["name"] for item in plane.pods(ns)} - {item["metadata"]["name"] for item in bound})
     assert "quota team: 24Gi of 24Gi VRAM (requests) used, 8Gi asked" in plane.refused(ns, waiting[0])
     assert len(plane.bound(ns, 3)) == 3
+
+
+def test_every_way_to_ask_counts_in_the_quota(plane: GpuPlane, ns: str) -> None:
+    plane.apply({
+        "apiVersion": "tensor-fusion.ai/v1", "kind": "GPUResourceQuota", "metadata": {"name": "team", "namespace": ns},
+        "spec": {"total": {"requests": {"vram": "24Gi", "tflops": "312"}}},
+    })  # fmt: skip
+    plane.create(pod(ns, "first", vram(16)))
+    plane.bound(ns, 1)
+    chores = [{"name": "chores", "image": "app"}]
+    plane.create(
+        pod(ns, "with-init", vram(16), initContainers=chores),
+        pod(ns, "two-gpus", vram(5, gpu_count=2)),
+        pod(ns, "whole-card", worker(dedicated=True, gpu_model="A100")),
+    )
+    for name in ("with-init", "two-gpus", "whole-card"):
+        assert "quota team: 16Gi of 24Gi VRAM (requests) used" in plane.refused(ns, name)
+    plane.create(pod(ns, "percent", percent(100, gpu_model="A100")))
+    plane.bound(ns, 2)
+    plane.create(pod(ns, "one-percent", percent(1, gpu_model="A100")))
+    assert "quota team: 312 of 312 TFLOPS (requests) used" in plane.refused(ns, "one-percent")
+
+
+def test_a_pool_whose_nodes_belong_to_another_says_to_which(plane: GpuPlane, ns: str) -> None:
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "Exists"}]}
+    for name in ("overlap-a", "overlap-b"):
+        overlapping = pool(name, nodeManagerConfig={"nodeSelector": {"nodeSelectorTerms": [term]}})
+        plane.apply(overlapping | {"metadata": {"name": name}})
+    try:
+        plane.create(pod(ns, "waits", vram(1, pool="overlap-b")))
+        told = plane.refused(ns, "waits")
+    finally:
+        plane.kubectl("delete", "gpupool", "overlap-a", "overlap-b")
+    assert "pool overlap-b has no nodes: of the nodes that it selects 3 belong to pool overlap-a" in told
 
 
 def test_a_pod_without_our_scheduler_is_left_alone(plane: GpuPlane, ns: str) -> None:
