@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from admission_objects import json_values, junk_pods, pod, pods
 from cli_runs import run
@@ -65,6 +66,8 @@ class Running:
     """A server on a thread of its own."""
 
     bundle: str
+    context: ssl.SSLContext
+    loop: asyncio.AbstractEventLoop
     port: int = 0
     up: threading.Event = field(default_factory=threading.Event)
     connection: http.client.HTTPSConnection | None = None
@@ -98,8 +101,8 @@ def start(*, synced: bool) -> Iterator[Running]:
     pair = new_serving(authority, ["127.0.0.1"], now, timedelta(days=1))
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     load_pair(context, pair.certificate, pair.key)
-    found = Running(authority.certificate)
     loop = asyncio.new_event_loop()
+    found = Running(authority.certificate, context, loop)
     stop = asyncio.Event()
 
     async def serve() -> None:
@@ -322,3 +325,41 @@ def test_a_pod_that_comes_too_early_is_refused_for_now_and_others_are_not(unsync
     found = response(unsynced, MUTATE_PATH, review(pod()))
     assert (found["allowed"], found["status"]["code"]) == (False, 503)
     assert response(unsynced, MUTATE_PATH, review({"metadata": {}, "spec": {}}))["allowed"]
+
+
+REQUESTS = 300
+
+
+def test_certificates_change_while_requests_come_and_none_is_lost(unsynced: Running, capsys: pytest.CaptureFixture[str]) -> None:
+    """R5 without an API server: connections that are kept and new ones, certificates of the same authority and of another."""
+    now = datetime.now(UTC)
+    authority = new_authority(now, timedelta(days=1))
+    trusted = ssl.create_default_context(cadata=unsynced.bundle + authority.certificate)
+    body, statuses = review({"metadata": {}, "spec": {}}), list[int]()
+    began = time.monotonic()
+
+    async def ask(session: aiohttp.ClientSession) -> None:
+        async with session.post(f"https://127.0.0.1:{unsynced.port}{MUTATE_PATH}", data=body) as answer:
+            statuses.append(answer.status)
+            await answer.read()
+
+    async def run() -> None:
+        kept, new = aiohttp.TCPConnector(ssl=trusted), aiohttp.TCPConnector(ssl=trusted, force_close=True)
+        async with (
+            aiohttp.ClientSession(connector=kept) as one,
+            aiohttp.ClientSession(connector=new) as other,
+            asyncio.TaskGroup() as under_way,
+        ):
+            for number in range(REQUESTS):
+                await asyncio.sleep(max(0.0, began + number / 100 - time.monotonic()))
+                if number % 50 == 25:
+                    pair = new_serving(authority, ["127.0.0.1"], now, timedelta(days=1))
+                    # By the server's own thread, as the webhook does it.
+                    unsynced.loop.call_soon_threadsafe(load_pair, unsynced.context, pair.certificate, pair.key)
+                under_way.create_task(ask(one if number % 2 else other))
+
+    asyncio.run(run())
+    rate = REQUESTS / (time.monotonic() - began)
+    with capsys.disabled():
+        print(f"\nR5  certificate changed {REQUESTS // 50} times under {rate:.0f} requests/s, without an API server")  # noqa: T201
+    assert statuses == [200] * REQUESTS
