@@ -1,7 +1,7 @@
 """Other amounts for a pod that runs: the new shares, or why they cannot be; and when a shrink has freed its room (SPEC §8).
 
 A grow is reserved before it comes into force. A shrink comes into force at once, and keeps its old room until the agent says
-that the lower limits are applied.
+that the lower limits are applied. One change is acknowledged before the next is made.
 """
 
 from __future__ import annotations
@@ -62,10 +62,28 @@ def is_in_force(shares: tuple[CardShare, ...], desired: Desired) -> bool:
     )
 
 
+def acknowledged(reservation: Reservation, applied: Mapping[str, Applied]) -> bool:
+    """Whether the agent says of every card that it holds the pod to the limits in force.
+
+    Only then may they change again. Else its word of an earlier, lower limit, still on the way, would be taken for the newest:
+    the room of a limit that it has yet to read, and will apply for a moment, would be given to another pod.
+    """
+    return all(applied.get(share.uuid) == Applied(share.limit_mflops, share.limit_vram_bytes) for share in reservation.shares)
+
+
 def settled(reservation: Reservation, applied: Mapping[str, Applied]) -> tuple[CardShare, ...] | None:
     """The shares with the room given back whose lower limits the agent has applied (by card); None if there is none."""
     shares = tuple(_settle(share, applied.get(share.uuid)) for share in reservation.shares)
     return None if shares == reservation.shares else shares
+
+
+def larger_held(share: CardShare, other: CardShare) -> CardShare:
+    """The share with the room of both: for when it is not known which of them is in force."""
+    return replace(
+        share,
+        held_mflops=max(share.held_mflops, other.held_mflops),
+        held_vram_bytes=max(share.held_vram_bytes, other.held_vram_bytes),
+    )
 
 
 def _changed(share: CardShare, desired: Desired, capacity_mflops: int) -> CardShare:

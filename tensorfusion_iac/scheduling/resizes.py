@@ -22,8 +22,8 @@ from tensorfusion_iac.kube.errors import ApiError, KubeError
 from tensorfusion_iac.kube.resource import PODS
 from tensorfusion_iac.planning.ledger import State
 from tensorfusion_iac.planning.record import effective_text
-from tensorfusion_iac.planning.resize import Applied, is_in_force, resized, settled
-from tensorfusion_iac.planning.shares import CardShare
+from tensorfusion_iac.planning.resize import Applied, acknowledged, is_in_force, larger_held, resized, settled
+from tensorfusion_iac.planning.shares import CardShare, Reservation
 from tensorfusion_iac.planning.units import mflops_up
 from tensorfusion_iac.scheduling.metrics import Metrics
 from tensorfusion_iac.scheduling.pods import DESIRED, EFFECTIVE, GpuPod
@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 CONDITION = f"{names.PREFIX}ResizePending"
 _RETRY_S = 1.0
+_UNACKNOWLEDGED = "the node's agent has not applied the amounts in force yet"
+_REASONS = {"": "Resized", _UNACKNOWLEDGED: "NotApplied"}
 
 
 @dataclass(slots=True)
@@ -79,7 +81,7 @@ class Resizes:
 
     def _card_changed(self, uuid: str) -> None:
         for uid, (share, _) in self.state.inventory.holders(uuid).items():
-            if not share.is_settled:
+            if not share.is_settled or self._waiting.get(uid) == _UNACKNOWLEDGED:
                 self._add(uid)
 
     def _room(self) -> None:
@@ -95,7 +97,7 @@ class Resizes:
         if pod is None or entry is None or entry.state is not State.CONFIRMED:
             self._waiting.pop(uid, None)
             return
-        applied = {share.uuid: found for share in entry.reservation.shares if (found := self._applied(share, uid))}
+        applied = self._applied_by(entry.reservation)
         freed = settled(entry.reservation, applied)
         if freed is not None:
             await self._write(pod, freed)
@@ -113,6 +115,9 @@ class Resizes:
             return
         if is_in_force(entry.reservation.shares, desired):
             await self._tell(pod, "")
+            return
+        if not acknowledged(entry.reservation, self._applied_by(entry.reservation)):
+            await self._tell(pod, _UNACKNOWLEDGED)
             return
         shares = resized(self.state.ledger, pod.uid, desired)
         if isinstance(shares, str):
@@ -151,7 +156,7 @@ class Resizes:
         try:
             self.state.take_pod(await self.client.get(PODS, pod.name, pod.namespace))
         except KubeError:
-            both = tuple(_larger(now, was) for now, was in zip(entry.reservation.shares, before, strict=True))
+            both = tuple(larger_held(was, now) for now, was in zip(entry.reservation.shares, before, strict=True))
             self.state.ledger.resize(pod.uid, both)
 
     async def _tell(self, pod: GpuPod, problem: str) -> None:
@@ -163,11 +168,14 @@ class Resizes:
         else:
             del self._waiting[pod.uid]
         condition = {
-            "type": CONDITION, "status": "True" if problem else "False", "reason": "NoRoom" if problem else "Resized",
+            "type": CONDITION, "status": "True" if problem else "False", "reason": _REASONS.get(problem, "NoRoom"),
             "message": problem, "lastTransitionTime": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         }  # fmt: skip
         body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
         await self.client.patch(PODS, pod.name, body, PatchType.STRATEGIC, pod.namespace, subresource="status")
+
+    def _applied_by(self, reservation: Reservation) -> dict[str, Applied]:
+        return {share.uuid: found for share in reservation.shares if (found := self._applied(share, reservation.uid))}
 
     def _applied(self, share: CardShare, uid: str) -> Applied | None:
         """What the agent says of a pod on a card: the highest of its containers; None if it says nothing."""
@@ -188,12 +196,4 @@ def _limits(applied: Mapping[str, Any], share: CardShare) -> Applied:
     return Applied(
         share.limit_mflops if tflops is None else mflops_up(parse_quantity(str(tflops))),
         share.limit_vram_bytes if vram is None else int(parse_quantity(str(vram))),
-    )
-
-
-def _larger(one: CardShare, other: CardShare) -> CardShare:
-    return replace(
-        one,
-        held_mflops=max(one.held_mflops, other.held_mflops),
-        held_vram_bytes=max(one.held_vram_bytes, other.held_vram_bytes),
     )

@@ -218,6 +218,11 @@ def test_a_grow_without_room_waits_with_its_reason_and_comes_when_there_is(plane
 def test_a_shrink_frees_room_only_when_the_agent_has_applied_it_even_after_a_restart(plane: GpuPlane, ns: str) -> None:
     plane.create(*(pod(ns, f"big-{at}", vram(80)) for at in range(4)))
     plane.bound(ns, 4)
+
+    async def applied(client: Client) -> bool:
+        return all((gpu.get("status") or {}).get("pods") for gpu in (await client.list(GPUS)).items)
+
+    plane.until("the agents hold all four", applied)
     with plane.agents_paused():
         ask(plane, ns, "big-0", Desired(vram_request_bytes=10 * GIB, vram_limit_bytes=10 * GIB))
 
