@@ -5,6 +5,7 @@ misspelled ones (research: six bugs); so here only the schema is its work.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
@@ -19,7 +20,7 @@ import tensorfusion_iac.components as real
 from shims.arguments import VGPU, JobFieldsArgs, MetadataArgs, WorkloadArgs
 from shims.declared import COMPONENTS, arguments_of, outputs_of
 from shims.received import received
-from tensorfusion_iac.api.fields import FIELDS
+from tensorfusion_iac.api.fields import BY_KEY, FIELDS, Field
 from tensorfusion_iac.components.component import PACKAGE
 from tensorfusion_iac.components.errors import Log, SpecError
 
@@ -87,13 +88,22 @@ def _camel(total: Mapping[str, Any]) -> dict[str, Any]:
     return {camel_case(name): value for name, value in total.items()}
 
 
-_WORDS_OF_A_VGPU = {
-    row.argument: f"{row.takes}. Default: {row.default}." + (f" {row.rule[0].upper()}{row.rule[1:]}." if row.rule else "")
-    for row in FIELDS
-}
+def _words_of(row: Field) -> str:
+    """An annotation's rule, for who gives lists, mappings and names in camelCase."""
+    takes = row.takes.replace("a comma list", "a list").replace("a JSON object", "a mapping")
+    default = "" if row.default == "-" else f" Default: {row.default}."
+    rule = f" {row.rule[0].upper()}{row.rule[1:]}." if row.rule else ""
+    return _KEY.sub(lambda key: camel_case(BY_KEY[key[0]].argument), f"{takes}.{default}{rule}")
+
+
+_KEY = re.compile(r"\b(?:" + "|".join(key for key in BY_KEY if "-" in key) + r")\b")
+_WORDS_OF_A_VGPU = {row.argument: _words_of(row) for row in FIELDS}
 
 
 def _describe(properties: dict[str, Any], words: Mapping[str, str]) -> None:
     for name, text in words.items():
         if camel_case(name) in properties:
             properties[camel_case(name)]["description"] = text
+    for described in properties.values():
+        for part in ("items", "additionalProperties"):  # the analyser says it there once more
+            described.get(part, {}).pop("description", None)
