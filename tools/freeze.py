@@ -28,7 +28,14 @@ def objects() -> list[dict[str, Any]]:
         members = row.get("object") or {"spec": row["spec"]}
         metadata = {**members.get("metadata", {}), "name": f"frozen-{number:03d}"}
         made.append({"apiVersion": API_VERSION, "kind": row["kind"], **members, "metadata": metadata})
-    return [json.loads(json.dumps(item), parse_float=_sent) for item in made]
+    return [json.loads(json.dumps(_kept(item)), parse_float=_sent) for item in made]
+
+
+def _kept(node: Any) -> Any:
+    """What a server keeps: no null, and no status that a user wrote."""
+    if isinstance(node, dict):
+        return {name: _kept(below) for name, below in node.items() if below is not None and name != "status"}
+    return [_kept(item) for item in node] if isinstance(node, list) else node
 
 
 def _sent(text: str) -> int | float:
