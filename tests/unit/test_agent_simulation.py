@@ -78,9 +78,11 @@ def test_an_annotation_says_what_the_load_is_and_leaves_the_rest() -> None:
     assert with_annotation(plain, "mean=0.4") == Load(0.4, plain.swing, plain.period_s, plain.vram_bytes)
 
 
-@pytest.mark.parametrize("text", ["", "0.4", "mean=", "mean=2", "mean=x", "mean=nan", "period=0", "period=5", "vram=lots", "cpu=1"])
+@pytest.mark.parametrize(
+    "text", ["", "0.4", "mean=", "mean=2", "mean=x", "mean=nan", "period=0", "period=5", "vram=lots", "cpu=1"]
+)
 def test_a_load_that_cannot_be_read_is_told_with_its_part(text: str) -> None:
-    with pytest.raises(ValueError, match="simulated.tensor-fusion.ai/load"):
+    with pytest.raises(ValueError, match=r"simulated\.tensor-fusion\.ai/load"):
         with_annotation(load_of("w", GIB), text)
 
 
