@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -121,3 +122,8 @@ def test_wrong_usage(words: tuple[str, ...], says: str) -> None:
     result = run("report", *words)
     assert result.exit_code == 2
     assert says in result.stderr
+
+
+def test_the_guide_tells_every_kind_of_risk_and_no_other() -> None:
+    guide = (PREVIEWS.parents[2] / "docs" / "guides" / "report.md").read_text()
+    assert re.findall(r"^\| `([a-z-]+)` \|", guide, re.MULTILINE) == [kind.value for kind in Kind]
