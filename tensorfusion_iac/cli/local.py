@@ -126,14 +126,15 @@ def show_logs(
 
 @app.command()
 def tools(
+    names: Annotated[list[str] | None, typer.Argument(help="Tools, or groups of them such as languages.")] = None,
     folder: Dir = DEFAULT_ROOT,
     bin_dir: Annotated[Path | None, typer.Option(help="Folder to link them into; default: `bin` in --dir.")] = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Provide every program that is needed: found on this machine, else built once (minutes) and kept in a cache."""
+    """Provide every program that is needed, or those named: found on this machine, else built once (minutes) and cached."""
     target = (bin_dir or folder / "bin").absolute()
     with failures():
-        paths = ensure(load().selected([]), complain)
+        paths = ensure(load().selected(names or []), complain)
         link(target, paths)
     places = {name: str(path) for name, path in paths.items()}
     text = f'{table(("TOOL", "PATH"), places.items())}\nuse them:  export PATH="{target}:$PATH"'

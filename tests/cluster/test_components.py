@@ -336,7 +336,7 @@ WRONG = {
     ),
     "a typo in the VGPU": (
         'tfi.AnnotatedDeployment("chat", image="i:1", vgpu=tfi.VGPU(vram_requst="4Gi"))',
-        "VGPU: 1 problem",
+        "VGPU (__main__.py:",
         ["vram_requst: no such argument; did you mean vram_request?"],
     ),
     "a value of another resource": (
