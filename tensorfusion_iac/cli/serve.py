@@ -90,6 +90,7 @@ def controller(
     namespace: Annotated[str, typer.Option(help="Namespace of its own objects.")] = SYSTEM_NAMESPACE,
     identity: Annotated[str, typer.Option(envvar="POD_NAME", help="Name of this replica; default: the machine's name.")] = "",
     scaling_period: Annotated[float, typer.Option(min=1, help="Seconds between two looks of autoscaling.")] = 30.0,
+    grey_quiet: Annotated[float, typer.Option(min=1, help="Seconds without a change before a grey release is corrected.")] = 30.0,
     external_scaler_host: Annotated[
         list[str] | None,
         typer.Option(help="HOST or HOST:PORT that external scalers may be on; may be repeated. None: they are off."),
@@ -99,7 +100,9 @@ def controller(
     from tensorfusion_iac.controller.program import Settings, run
 
     hosts = tuple(external_scaler_host or ())
-    settings = Settings(address, port, namespace, identity, round_s=scaling_period, external_hosts=hosts)
+    settings = Settings(
+        address, port, namespace, identity, round_s=scaling_period, external_hosts=hosts, grey_quiet_s=grey_quiet
+    )  # fmt: skip
     _serve(kubeconfig, lambda client: run(client, settings, _ready))
 
 

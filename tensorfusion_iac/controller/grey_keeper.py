@@ -18,6 +18,7 @@ class GreyKeeper:
 
     writer: Writer
     stored: Informer
+    quiet_s: float = QUIET_S
     clock: Callable[[], float] = time.monotonic
     queue: WorkQueue[str] = field(default_factory=WorkQueue)
     _pods: dict[str, dict[Key, GreyPod]] = field(default_factory=dict)
@@ -36,14 +37,14 @@ class GreyKeeper:
 
     async def _look(self, owner: str) -> None:
         quiet_s = self.clock() - self._changed_s.get(owner, self.clock())
-        if quiet_s < QUIET_S:
-            self.queue.later(owner, QUIET_S - quiet_s)
+        if quiet_s < self.quiet_s:
+            self.queue.later(owner, self.quiet_s - quiet_s)
             return
         victim = to_evict(self._pods.get(owner, {}).values())
         if victim is not None:
             self._changed_s[owner] = self.clock()
             await self.writer.evict(victim.namespace, victim.name, victim.uid)
-            self.queue.later(owner, QUIET_S)
+            self.queue.later(owner, self.quiet_s)
 
     def _changed(self, change: Change) -> None:
         found = None if change.type is ChangeType.DELETED else grey_pod(change.object)

@@ -21,6 +21,7 @@ from tensorfusion_iac.controller.allowed_hosts import AllowedHosts
 from tensorfusion_iac.controller.checkpoints import Checkpoints
 from tensorfusion_iac.controller.external import ExternalScalers
 from tensorfusion_iac.controller.fleetview import FleetView
+from tensorfusion_iac.controller.grey import QUIET_S
 from tensorfusion_iac.controller.grey_keeper import GreyKeeper
 from tensorfusion_iac.controller.metrics import Metrics, Statuses
 from tensorfusion_iac.controller.pod_keeper import PodKeeper
@@ -65,6 +66,7 @@ class Settings:
     terms: Terms = field(default_factory=Terms)
     round_s: float = ROUND_S
     external_hosts: tuple[str, ...] = ()
+    grey_quiet_s: float = QUIET_S
 
 
 class Controller:
@@ -87,7 +89,7 @@ class Controller:
         workload_keeper = WorkloadKeeper(writer, index, workloads, profiles, fleet.pool_objects, _now)
         pod_keeper, pool_keeper = PodKeeper(writer, fleet, index, pods, _now), PoolKeeper(writer, fleet, index, _now)
         self._keepers = (
-            workload_keeper, pod_keeper, GreyKeeper(writer, pods), quota_keeper, pool_keeper,
+            workload_keeper, pod_keeper, GreyKeeper(writer, pods, settings.grey_quiet_s), quota_keeper, pool_keeper,
             Scaler(writer, usage, checkpoints, fleet, index, workloads, pods, quota_keeper, profiles, external, settings.round_s),
         )  # fmt: skip
         queues: tuple[WorkQueue[Any], ...] = (workload_keeper.queue, pod_keeper.queue, quota_keeper.queue, pool_keeper.queue)

@@ -1,4 +1,4 @@
-"""The grey release with two replicas of the webhook, a real API server and real controllers: exactly N, at rest (R4)."""
+"""The grey release with two replicas of the webhook, a real API server, and our controller: exactly N, at rest (R4)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from balancer import balanced
+from running_controller import Controller, access, controlled
 from running_plane import ControlPlane
 from running_webhook import account_kubeconfig, apply, pod, point_at, replica, resolved, tried, url_of
 
@@ -25,7 +26,8 @@ pytestmark = pytest.mark.cluster
 
 SPACE = "grey-tests"
 WANTED = 20
-QUIET_S = 1.0  # the controller waits for 30 s before it evicts; here it only has to be some time
+QUIET_S = 2.0
+"""What the controller waits before it evicts; 30 s by default."""
 REST_S = 150.0
 
 
@@ -42,6 +44,13 @@ def plane(admission: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
         for running in (one, two):
             assert not [line for line in running.log if "Traceback" in line], "".join(running.log)
     admission.kubectl("delete", "namespace", SPACE, "--wait=false")
+
+
+@pytest.fixture(scope="module")
+def controller(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
+    """Our controller, which corrects what the webhook alone can't."""
+    with controlled(access(plane, tmp_path_factory.mktemp("access")), "grey", "--grey-quiet", str(QUIET_S)) as made:
+        yield made
 
 
 @pytest.fixture(autouse=True)
@@ -79,21 +88,12 @@ def others(pods: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [item for item in pods if item["metadata"]["annotations"].get(key("grey")) == "off"]
 
 
-def evict(plane: ControlPlane, item: dict[str, Any]) -> None:
-    name = item["metadata"]["name"]
-    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": SPACE}}
-    with suppress(AssertionError):  # it may be gone by now
-        path = f"/api/v1/namespaces/{SPACE}/pods/{name}/eviction"
-        plane.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(body))
-
-
-def at_rest(plane: ControlPlane, replicas: int, wanted: int = WANTED) -> tuple[int, float]:
-    """Wait for the rest: all pods there, and N of them enabled. Plays the controller: if it is quiet, fewer than N are
-    enabled and others exist, it evicts one other. Returns how many it had to evict, and how long it took.
+def at_rest(plane: ControlPlane, replicas: int, wanted: int = WANTED) -> float:
+    """Wait for the rest: all pods there, and N of them enabled, for a while. Returns how long it took.
 
     More than N are a failure at any time.
     """
-    begin, seen, since, evicted = time.monotonic(), set[str](), time.monotonic(), 0
+    begin, seen, since = time.monotonic(), set[str](), time.monotonic()
     expected = min(wanted, replicas)
     while time.monotonic() - begin < REST_S:
         pods = live_pods(plane)
@@ -106,14 +106,10 @@ def at_rest(plane: ControlPlane, replicas: int, wanted: int = WANTED) -> tuple[i
         now = {item["metadata"]["uid"] for item in pods}
         if now != seen:
             seen, since = now, time.monotonic()
-        quiet = time.monotonic() - since > QUIET_S
-        if quiet and len(pods) == replicas and len(by_owner) <= 1:
-            if len(on) == expected:
-                assert len(others(pods)) == replicas - expected
-                return evicted, time.monotonic() - begin
-            if others(pods):
-                evict(plane, others(pods)[0])
-                evicted, since = evicted + 1, time.monotonic()
+        quiet = time.monotonic() - since > 1.0
+        if quiet and len(pods) == replicas and len(by_owner) <= 1 and len(on) == expected:
+            assert len(others(pods)) == replicas - expected
+            return time.monotonic() - begin
         time.sleep(0.3)
     pods = live_pods(plane)
     pytest.fail(f"not at rest after {REST_S} s: {len(pods)} pods, {len(enabled(pods))} enabled")
@@ -153,13 +149,17 @@ def dry_runs(plane: ControlPlane) -> Iterator[list[str]]:
         thread.join(30)
 
 
-def test_exactly_as_many_as_wanted_are_enabled_whatever_happens(plane: ControlPlane, capsys: pytest.CaptureFixture[str]) -> None:
+def test_exactly_as_many_as_wanted_are_enabled_whatever_happens(
+    plane: ControlPlane, controller: Controller, capsys: pytest.CaptureFixture[str]
+) -> None:
     figures = []
 
     def step(what: str, act: Callable[[], object], replicas: int) -> None:
+        before = controller.writes().get("Eviction", 0)
         act()
-        evicted, took_s = at_rest(plane, replicas)
-        figures.append(f"R4  {what}: {min(WANTED, replicas)} of {replicas} enabled, {evicted} evicted, {took_s:.1f} s")
+        took_s = at_rest(plane, replicas)
+        evicted = controller.writes().get("Eviction", 0) - before
+        figures.append(f"R4  {what}: {min(WANTED, replicas)} of {replicas} enabled, {evicted:g} evicted, {took_s:.1f} s")
 
     def scale(replicas: int) -> Callable[[], object]:
         return lambda: plane.kubectl("scale", "deployment/grey", "-n", SPACE, f"--replicas={replicas}")
@@ -198,6 +198,7 @@ def test_exactly_as_many_as_wanted_are_enabled_whatever_happens(plane: ControlPl
     assert failures == []
 
 
+@pytest.mark.usefixtures("controller")
 def test_enabled_pods_are_given_up_last(plane: ControlPlane) -> None:
     apply(plane, deployment(8, wanted=3))
     at_rest(plane, 8, wanted=3)
@@ -208,6 +209,7 @@ def test_enabled_pods_are_given_up_last(plane: ControlPlane) -> None:
     assert len(enabled(pods)) == 3
 
 
+@pytest.mark.usefixtures("controller")
 def test_none_wanted_leaves_all_as_written(plane: ControlPlane) -> None:
     apply(plane, deployment(3, wanted=0))
     at_rest(plane, 3, wanted=0)
