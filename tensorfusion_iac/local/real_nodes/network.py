@@ -29,10 +29,17 @@ def ip(*arguments: str) -> None:
         raise LocalError(f"ip {' '.join(arguments)}: {run.stderr.strip()}")
 
 
-def remove_bridge(layout: Layout) -> None:
-    """Remove what an earlier one left, if it is there."""
-    if Path("/sys/class/net", bridge_name(layout)).exists():
-        ip("link", "delete", bridge_name(layout))
+def remove_link(name: str) -> None:
+    """Remove a link of this machine, if it is there."""
+    if Path("/sys/class/net", name).exists():
+        with suppress(LocalError):  # it may go by itself just now, with the network at its other end
+            ip("link", "delete", name)
+
+
+def remove_links(layout: Layout) -> None:
+    """Remove the bridge and the nodes' cables: the kernel takes its time to remove those of nodes that have ended."""
+    for path in Path("/sys/class/net").glob(f"{bridge_name(layout)}*"):
+        remove_link(path.name)
 
 
 async def forward(address: str, port: int, to: tuple[str, int]) -> None:
@@ -66,7 +73,7 @@ async def _run(layout: Layout, network: Network, port: int) -> None:
     bridge, stop = bridge_name(layout), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    remove_bridge(layout)
+    remove_link(bridge)
     ip("link", "add", bridge, "type", "bridge")
     try:
         ip("address", "add", f"{network.gateway}/{network.nodes.prefixlen}", "dev", bridge)
@@ -78,7 +85,7 @@ async def _run(layout: Layout, network: Network, port: int) -> None:
             await serving
         serving.cancel()
     finally:
-        remove_bridge(layout)
+        remove_link(bridge)
 
 
 def main(arguments: list[str]) -> int:

@@ -20,7 +20,7 @@ import psutil
 from tensorfusion_iac.local.errors import LocalError
 from tensorfusion_iac.local.layout import Layout
 from tensorfusion_iac.local.real_nodes import cgroups
-from tensorfusion_iac.local.real_nodes.network import ip
+from tensorfusion_iac.local.real_nodes.network import ip, remove_link
 from tensorfusion_iac.local.real_nodes.plan import RealNode, bridge_name, planned
 from tensorfusion_iac.local.state import Settings, load_settings
 
@@ -67,10 +67,11 @@ def run(node: RealNode) -> int:
             return 0 if stopping else child.returncode or 1
     finally:
         end_left(node.folder)
+        remove_link(node.link)
 
 
 def end_left(folder: Path) -> None:
-    """End what is left of the node in this folder: the processes in its cgroups, and those. Its link goes with its network."""
+    """End what is left of the node in this folder: the processes in its cgroups, and those."""
     listed = folder / CGROUPS
     if listed.is_file():
         cgroups.end([Path(line) for line in listed.read_text().splitlines()])
@@ -112,8 +113,7 @@ def _first_process(child: subprocess.Popen[bytes]) -> psutil.Process:
 def _join(node: RealNode, pid: int) -> None:
     """A cable from the bridge to the node's eth0, and the way to its pods."""
     bridge = bridge_name(node.layout)
-    if Path("/sys/class/net", node.link).exists():  # of the node before, whose network is just being removed
-        ip("link", "delete", node.link)
+    remove_link(node.link)  # of the node before
     ip("link", "add", node.link, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
     ip("link", "set", node.link, "master", bridge, "up")
     ip("route", "replace", str(node.pods), "via", node.address, "dev", bridge)

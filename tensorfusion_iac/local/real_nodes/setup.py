@@ -21,7 +21,7 @@ from tensorfusion_iac.local.errors import LocalError
 from tensorfusion_iac.local.images.made import write_images
 from tensorfusion_iac.local.layout import Layout
 from tensorfusion_iac.local.real_nodes import files, preconditions
-from tensorfusion_iac.local.real_nodes.network import remove_bridge
+from tensorfusion_iac.local.real_nodes.network import remove_links
 from tensorfusion_iac.local.real_nodes.outside import end_left
 from tensorfusion_iac.local.real_nodes.plan import CARD_GIB, CARD_MODEL, CARDS_PER_NODE, RealNode, choose_number
 from tensorfusion_iac.local.toolchain import Places, debian, ensure, locate
@@ -69,7 +69,7 @@ def end(layout: Layout) -> None:
     """Remove what real nodes left: processes, cgroups, links. Does nothing where they ended well."""
     for folder in layout.real_nodes.glob("real-*"):
         end_left(folder)
-    remove_bridge(layout)
+    remove_links(layout)
 
 
 async def is_ready(client: Client, node: RealNode) -> bool:
