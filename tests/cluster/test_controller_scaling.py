@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -114,6 +115,36 @@ def test_amounts_follow_use_in_place_and_the_memory_survives_a_kill(plane: GpuPl
             return f"tensor-fusion-usage-{uid}" not in {item["metadata"]["name"] for item in left}
 
         plane.until("the memory of a workload that is gone goes", forgotten)
+
+
+def test_deleted_in_whatever_order_nothing_is_left(plane: GpuPlane, kubeconfig: Path, ns: str) -> None:
+    kinds = {"pod": "a", "tensorfusionworkload": "chat", "workloadprofile": "small", "gpuresourcequota": "q"}
+    random = Random(os.getpid())
+    with controlled(kubeconfig, "one", *PERIOD):
+        for _ in range(2):
+            plane.apply(
+                workload(ns, autoSetResources=AT_ONCE),
+                {"apiVersion": names.API_VERSION, "kind": "WorkloadProfile", "metadata": {"name": "small", "namespace": ns}},
+                {"apiVersion": names.API_VERSION, "kind": "GPUResourceQuota", "metadata": {"name": "q", "namespace": ns}},
+            )
+            plane.create(pod(ns, "a", spec(), annotations=load("mean=0.1, swing=0, vram=2Gi")))
+            plane.bound(ns, 1)
+            uid = plane.ask(lambda client: client.get(TENSOR_FUSION_WORKLOADS, "chat", ns))["metadata"]["uid"]
+
+            async def remembered(client: Client, uid: str = uid) -> bool:
+                maps = (await client.list(CONFIG_MAPS, names.SYSTEM_NAMESPACE)).items
+                return any(item["metadata"]["name"].endswith(uid) for item in maps)
+
+            plane.until("its use is remembered", remembered)
+            order = random.sample(sorted(kinds.items()), len(kinds))
+            for kind, name in order:
+                plane.kubectl("delete", kind, name, "-n", ns, "--ignore-not-found", "--timeout=20s")
+
+            async def nothing(client: Client, uid: str = uid) -> bool:
+                left = (await client.list(TENSOR_FUSION_WORKLOADS, ns)).items
+                return not left and not await remembered(client, uid)
+
+            plane.until(f"nothing is left after {order}", nothing)
 
 
 def memories(plane: GpuPlane) -> set[str]:
