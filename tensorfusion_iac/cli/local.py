@@ -23,6 +23,7 @@ from tensorfusion_iac.local.pulumi_home import TOOLS as PULUMI_TOOLS
 from tensorfusion_iac.local.pulumi_home import bin_dir as programs_folder
 from tensorfusion_iac.local.pulumi_home import environment as pulumi_environment
 from tensorfusion_iac.local.pulumi_home import exports, prepare
+from tensorfusion_iac.local.real_nodes import setup as real_nodes
 from tensorfusion_iac.local.real_nodes.plan import MAX_REAL_NODES
 from tensorfusion_iac.local.state import Programs
 from tensorfusion_iac.local.status import Status
@@ -50,7 +51,7 @@ def up(
     nodes: Annotated[int | None, typer.Option(min=1, max=fleet.MAX_NODES, help="Simulated nodes, all alike.")] = None,
     gpu_model: Annotated[str | None, typer.Option(help="Model of their GPUs; see `tensorfusion models`.")] = None,
     gpus_per_node: Annotated[int | None, typer.Option(min=1, max=fleet.MAX_GPUS_PER_NODE, help="GPUs on each.")] = None,
-    real_nodes: Annotated[
+    real: Annotated[
         int | None,
         typer.Option("--real-nodes", min=0, max=MAX_REAL_NODES, help="Nodes that run pods as real processes; needs root."),
     ] = None,
@@ -64,7 +65,7 @@ def up(
 ) -> None:
     """Bring the control plane up. Where it is up already, nothing happens, or only its simulated nodes change."""
     with failures():
-        wish = control_plane.Wish(fleet.wanted_groups(gpus or [], nodes, gpu_model, gpus_per_node), port, real_nodes, programs)
+        wish = control_plane.Wish(fleet.wanted_groups(gpus or [], nodes, gpu_model, gpus_per_node), port, real, programs)
         result = control_plane.up(
             Layout.at(folder), wish, lambda: ensure(commands.TOOLS, complain), complain, timeout_s=timeout_s
         )
@@ -73,10 +74,12 @@ def up(
         "server": result.server,
         "started": result.started,
         "nodes": result.nodes,
+        "realNodes": result.real_nodes,
         "tookSeconds": round(result.took_s, 2),
     }
     what = f"up in {result.took_s:.1f} s" if result.started else "already up"
-    text = f'{what}: {result.server}, {result.nodes} simulated nodes\nuse it:  eval "$(tensorfusion local env)"'
+    nodes_text = f"{result.nodes} simulated nodes" + (f", {result.real_nodes} real ones" if result.real_nodes else "")
+    text = f'{what}: {result.server}, {nodes_text}\nuse it:  eval "$(tensorfusion local env)"'
     show(output, data, text)
 
 
@@ -122,6 +125,19 @@ def show_logs(
         if follow:
             for path, line in logs.follow(paths, time.sleep):
                 typer.echo(f"{path.stem}: {line}" if len(paths) > 1 else line)
+
+
+@app.command("load-image")
+def load_image(
+    archive: Annotated[
+        Path, typer.Argument(metavar="FILE", help="An image archive: what `docker save` or `podman save` writes.")
+    ],
+    folder: Dir = DEFAULT_ROOT,
+) -> None:
+    """Put the images of an archive on all real nodes, so that their pods need no registry."""
+    with failures():
+        for node in real_nodes.load_archive(Layout.at(folder), archive):
+            typer.echo(f"loaded on {node}")
 
 
 @app.command()

@@ -74,6 +74,8 @@ class Up:
     webhook_url: str
     started: bool
     nodes: int
+    """simulated"""
+    real_nodes: int
     took_s: float
 
 
@@ -108,7 +110,7 @@ def up(
             raise
     nodes = sum(group.nodes for group in settings.groups)
     server, webhook = commands.server_url(settings), commands.webhook_url(settings)
-    return Up(layout.kubeconfig, server, webhook, not running, nodes, time.monotonic() - began)
+    return Up(layout.kubeconfig, server, webhook, not running, nodes, settings.real_nodes, time.monotonic() - began)
 
 
 def down(layout: Layout, say: Say) -> bool:

@@ -18,6 +18,7 @@ from pathlib import Path
 from tensorfusion_iac.local.errors import LocalError
 from tensorfusion_iac.local.layout import Layout
 from tensorfusion_iac.local.real_nodes import cgroups, files
+from tensorfusion_iac.local.real_nodes.loading import load_images
 from tensorfusion_iac.local.real_nodes.network import ip
 from tensorfusion_iac.local.real_nodes.outside import GO, nodes_of
 from tensorfusion_iac.local.real_nodes.plan import RealNode
@@ -135,15 +136,7 @@ def _load_images(node: RealNode, tools: Mapping[str, Path]) -> None:
             raise LocalError(f"containerd does not listen; see {node.layout.log(f'{node.name}-containerd')}")
         time.sleep(_POLL_S)
     for archive in files.archives(node.layout):
-        load_image(archive, files.SOCKET, tools)
-
-
-def load_image(archive: Path, address: Path, tools: Mapping[str, Path]) -> None:
-    """Put the images of an archive into a containerd. LocalError with ctr's message where that fails."""
-    command = [tools["ctr"], "--address", address, "--namespace", "k8s.io", "images", "import", archive]
-    run = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
-    if run.returncode != 0:
-        raise LocalError(f"the images in {archive} cannot be loaded: {run.stderr.strip()}")
+        load_images(archive, files.SOCKET, tools)
 
 
 def main(arguments: list[str]) -> int:

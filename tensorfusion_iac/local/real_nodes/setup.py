@@ -21,9 +21,11 @@ from tensorfusion_iac.local.errors import LocalError
 from tensorfusion_iac.local.images.made import write_images
 from tensorfusion_iac.local.layout import Layout
 from tensorfusion_iac.local.real_nodes import files, preconditions
+from tensorfusion_iac.local.real_nodes.loading import load_images
 from tensorfusion_iac.local.real_nodes.network import remove_links
-from tensorfusion_iac.local.real_nodes.outside import end_left
+from tensorfusion_iac.local.real_nodes.outside import end_left, first_pid, nodes_of
 from tensorfusion_iac.local.real_nodes.plan import CARD_GIB, CARD_MODEL, CARDS_PER_NODE, RealNode, choose_number
+from tensorfusion_iac.local.state import load_settings
 from tensorfusion_iac.local.toolchain import Places, debian, ensure, locate
 from tensorfusion_iac.local.toolchain.recipe import load
 from tensorfusion_iac.local.virtual_gpus.build import build
@@ -63,6 +65,20 @@ def write(nodes: tuple[RealNode, ...], pki: certs.Pki, port: int, tools: Mapping
     for node in nodes:
         files.write(node, pki, f"https://{node.network.gateway}:{port}", tools)
         _put_cards(node, programs)
+
+
+def load_archive(layout: Layout, archive: Path) -> list[str]:
+    """Load an archive of images on all real nodes; their names. LocalError where there are none, or it can't be read."""
+    settings = load_settings(layout.settings)
+    nodes = nodes_of(layout, settings) if settings else ()
+    pids = {node.name: first_pid(node) for node in nodes}
+    if settings is None or not pids or None in pids.values():
+        raise LocalError(f"no real nodes run in {layout.root}: `tensorfusion local up --real-nodes 1` starts one")
+    if not archive.is_file():
+        raise LocalError(f"{archive} is no file")
+    for pid in pids.values():
+        load_images(archive.absolute(), Path(f"/proc/{pid}/root{files.SOCKET}"), settings.tools)
+    return list(pids)
 
 
 def end(layout: Layout) -> None:
