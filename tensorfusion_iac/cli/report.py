@@ -17,7 +17,7 @@ from tensorfusion_iac.cli.snapshots import from_cluster, from_files
 
 if TYPE_CHECKING:
     from tensorfusion_iac.report.build import Report
-    from tensorfusion_iac.report.fit import Cluster
+    from tensorfusion_iac.report.live import Cluster
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 

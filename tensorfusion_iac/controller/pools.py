@@ -10,10 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any, NamedTuple
 
-from tensorfusion_iac.api.catalogue import find
+from tensorfusion_iac.api.catalogue import model_of
 from tensorfusion_iac.api.names import DEFAULT_POOL_ANNOTATION
 from tensorfusion_iac.api.quantity import format_bytes, format_decimal
 from tensorfusion_iac.api.resources import GPUPool
@@ -22,12 +21,12 @@ from tensorfusion_iac.api.resources.selectors import NodeSelector
 from tensorfusion_iac.controller.conditions import Wanted, merged
 from tensorfusion_iac.controller.patches import changed
 from tensorfusion_iac.planning.cards import CardFacts
+from tensorfusion_iac.planning.cost import HOURS_PER_MONTH
 from tensorfusion_iac.planning.membership import facts_of, pool_of, selects_node
 from tensorfusion_iac.planning.shares import Reservation
 from tensorfusion_iac.planning.units import tflops_text
 
 READY, DEFAULT_CONFLICT, NODE_CONFLICT = "Ready", "DefaultConflict", "NodeConflict"
-HOURS_PER_MONTH = 730
 _SETTLED = "The first pool by name has a node; narrower selectors settle it, or spec.poolName of the GPUNode"
 _SHOWN = 5
 
@@ -157,9 +156,8 @@ def _per_month(usd_per_hour: Decimal) -> str:
     return format_decimal((usd_per_hour * HOURS_PER_MONTH).quantize(Decimal(1)))
 
 
-@lru_cache(maxsize=1024)
 def _price(model: str) -> Decimal:
-    known = next((row for row in find(model) if row.name.casefold() == model.casefold()), None)
+    known = model_of(model)
     return (known and known.usd_per_hour) or Decimal(0)
 
 

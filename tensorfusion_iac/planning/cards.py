@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from tensorfusion_iac.api.catalogue import MigGeometry, by_driver_name, find
+from tensorfusion_iac.api.catalogue import MigGeometry, find, model_of
 from tensorfusion_iac.api.problem import Fault
 from tensorfusion_iac.api.quantity import parse_quantity
 from tensorfusion_iac.api.vendors import Vendor, parse_vendor
@@ -94,11 +93,18 @@ def read_card(gpu: Mapping[str, Any]) -> CardFacts | None:
     )
 
 
-@lru_cache(maxsize=1024)
 def geometry_of(model: str) -> MigGeometry | None:
     """How a card of that model can be cut; None if it cannot, or is not in the catalogue."""
-    known = by_driver_name(model) or next((row for row in find(model) if row.name.casefold() == model.casefold()), None)
+    known = model_of(model)
     return known.mig if known else None
+
+
+def cards_named(gpu_model: str | None) -> tuple[CardFacts, ...]:
+    """A card of each model that `gpu-model` may mean, of the catalogue's size; none without a model, or of an unknown one."""
+    return tuple(
+        CardFacts("", "", model.name, model.vendor, mflops_down(model.fp16_tflops), model.nominal_vram_bytes, geometry=model.mig)
+        for model in (find(gpu_model) if gpu_model else ())
+    )
 
 
 def _peers(links: object) -> frozenset[str]:

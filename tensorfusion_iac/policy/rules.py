@@ -15,7 +15,8 @@ from typing import Any
 from tensorfusion_iac.api import Isolation, QoS, annotation_naming, format_bytes, format_decimal, parse_quantity
 from tensorfusion_iac.api.counted import Amount, counted
 from tensorfusion_iac.api.names import GROUP, key
-from tensorfusion_iac.planning.cost import HOURS_PER_MONTH, price
+from tensorfusion_iac.planning.cards import cards_named
+from tensorfusion_iac.planning.cost import HOURS_PER_MONTH, prices
 from tensorfusion_iac.policy.declared import Declared, Stack, Workload, containers, workload_of
 
 Settings = Mapping[str, Any]
@@ -129,12 +130,12 @@ def _max_cost(workload: Workload, stack: Stack, settings: Settings) -> Iterator[
     worker = workload.resolution.worker
     if worker is None or (most := settings["max_usd"]) is None:
         return
-    found = price(worker, stack.pools.get(worker.pool or ""))
-    if found is None:
+    found = prices(worker, stack.pools.get(worker.pool or ""), cards_named(worker.gpu_model))
+    if not found:
         return
-    month = found.usd_per_hour * HOURS_PER_MONTH * workload.workers
+    month = found[0].usd_per_hour * HOURS_PER_MONTH * workload.workers
     if month > Decimal(str(most)):
-        yield f"costs {month:.0f} USD a month ({found.source}), above {most:g}"
+        yield f"costs {month:.0f} USD a month ({found[0].source}), above {most:g}"
 
 
 def _max_burst(workload: Workload, stack: Stack, settings: Settings) -> Iterator[str]:

@@ -139,7 +139,7 @@ def _costs(
                 amounts.append(None)
                 sources["what it asks for is not known" if _is_open(side) else "refused"] = None
             else:
-                price = price_of(side.worker, world.pools, fleet)
-                amounts.append(None if price.usd_per_hour is None else price.usd_per_hour * count)
-                sources[price.source] = None
+                per_worker, source = price_of(side.worker, world.pools, fleet)
+                amounts.append(None if per_worker is None else per_worker * count)
+                sources[source] = None
         yield Cost(one.title, amounts[0], amounts[1], "; ".join(sources))

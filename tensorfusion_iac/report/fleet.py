@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tensorfusion_iac.api.catalogue import find, matches
-from tensorfusion_iac.api.catalogue.model import GpuModel
+from tensorfusion_iac.api.catalogue import matches
 from tensorfusion_iac.api.worker import WorkerSpec
-from tensorfusion_iac.planning.cards import CardFacts
-from tensorfusion_iac.planning.units import mflops_down
+from tensorfusion_iac.planning.cards import CardFacts, cards_named
 from tensorfusion_iac.scheduling.state import ClusterState
 
 WATCH = "watch"
@@ -41,16 +39,4 @@ def cards_for(worker: WorkerSpec, fleet: Mapping[str, PoolCards]) -> Sequence[Ca
     if pool is not None:
         fits = [card for card in pool.cards if worker.gpu_model is None or matches(worker.gpu_model, card.model)]
         return list({(card.model, card.capacity_mflops, card.capacity_vram_bytes): card for card in fits}.values())
-    return [_by_catalogue(model) for model in (find(worker.gpu_model) if worker.gpu_model else ())]
-
-
-def models_of(cards: Sequence[CardFacts]) -> Iterator[tuple[CardFacts, GpuModel]]:
-    """The cards that the catalogue knows, with what it says of them."""
-    for card in cards:
-        known = next((model for model in find(card.model) if model.name.casefold() == card.model.casefold()), None)
-        if known is not None:
-            yield card, known
-
-
-def _by_catalogue(model: GpuModel) -> CardFacts:
-    return CardFacts("", "", model.name, model.vendor, mflops_down(model.fp16_tflops), model.nominal_vram_bytes)
+    return cards_named(worker.gpu_model)

@@ -37,7 +37,7 @@ class Live:
 
     def __init__(self, cluster: Cluster, world: World) -> None:
         kept = [item for item in cluster.objects if item.get("kind") not in _OF_THE_WORLD]
-        laid = [raw for (kind, _, _), raw in world.objects.items() if kind in _OF_THE_WORLD]
+        laid = [raw for key, raw in world.objects.items() if key[0] in _OF_THE_WORLD and key not in world.vague]
         self.state: ClusterState = state_of([*laid, *kept], agents_live=cluster.agents_live)
 
     def of(self, workload: Workload) -> list[GpuPod]:

@@ -157,7 +157,7 @@ def test_a_violation_says_what_was_found_and_what_is_allowed() -> None:
         "asks for 40 TFLOPS (10 x 2 GPU x 2 workers), above 30"
     ]
     assert judged("max-cost-per-month", {"max_usd": 10}, [deployment(asking(gpupool="p")), pool()]) == [
-        "costs 14600 USD a month (pool p, QoS medium), above 10"
+        "costs 14600 USD a month (GPUPool p, qosConfig.pricing of medium), above 10"
     ]
     assert judged("grey-image-changes", {}, [NEW]) == [
         "changes its image in production (app:1 -> app:2) on all 2 replicas at once; "

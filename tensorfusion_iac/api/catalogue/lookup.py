@@ -52,6 +52,11 @@ def by_driver_name(name: str) -> GpuModel | None:
     return _by_driver_name().get(_product(name))
 
 
+def model_of(card: str) -> GpuModel | None:
+    """The model of a card by what its `GPU` object calls it: a name or alias of the catalogue, or its driver's."""
+    return _by_own_name().get(_folded(card)) or by_driver_name(card)
+
+
 def vendor_of(name: str) -> Vendor | None:
     """Whose card a `gpu-model` value means; None if it is not known."""
     found = find(name)
