@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ NAMES = (*RECORDED, MANY)
 _OF_THE_STACK = ("Pod", "GPUPool", "WorkloadProfile", "GPUResourceQuota")
 
 
+@cache
 def objects() -> tuple[dict[str, Any], ...]:
     """The objects of the recorded cluster: two nodes of four A100, two of two L40S, and what the stack made."""
     return tuple(yaml.safe_load_all(CLUSTER.read_text()))

@@ -280,15 +280,19 @@ _JSON = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+CLUSTER = cluster()
+
+
+@settings(max_examples=100, deadline=None)
 @given(spec=_JSON, metadata=_JSON, kind=st.sampled_from(["Deployment", "GPUPool", "WorkloadProfile", "Pod", "CronJob"]), op=_JSON)
 def test_no_preview_makes_it_fail(spec: Any, metadata: Any, kind: str, op: Any) -> None:
     inputs = {"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": spec}
     urn = "urn:pulumi:dev::p::kubernetes:apps/v1:Deployment::x"
     digest = {"steps": [{"op": op, "urn": urn, "newState": {"inputs": inputs}, "oldState": {"inputs": {**inputs, "spec": {}}}}]}
-    report = report_of(read_preview(json.dumps(digest)), None)
-    assert markdown(report).startswith("<!-- tensorfusion-report: p/dev -->")
-    json.dumps(record(report))
+    for at_hand in (None, CLUSTER):
+        report = report_of(read_preview(json.dumps(digest)), at_hand)
+        assert markdown(report).startswith("<!-- tensorfusion-report: p/dev -->")
+        json.dumps(record(report))
 
 
 def test_text_of_objects_cannot_break_out_of_its_cell() -> None:
