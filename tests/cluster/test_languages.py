@@ -20,7 +20,7 @@ from running_plane import ControlPlane, tools
 from tensorfusion_iac.local import control_plane as door
 from tensorfusion_iac.local import pulumi_home
 from tensorfusion_iac.local.layout import Layout
-from tensorfusion_iac.local.toolchain import ensure
+from tensorfusion_iac.local.toolchain import ensure, link
 
 pytestmark = pytest.mark.cluster
 
@@ -45,8 +45,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     door.up(layout, door.Wish(), tools, lambda line: None, owner_pid=os.getpid())
     try:
         prepare(ControlPlane(layout))
-        host = "pulumi-language-yaml"
-        (pulumi_home.bin_dir(layout) / host).symlink_to(ensure([host])[host])
+        link(pulumi_home.bin_dir(layout), ensure(["pulumi-language-yaml"]))
         yield ControlPlane(layout)
     finally:
         door.purge(layout, lambda line: None)
@@ -140,6 +139,7 @@ def test_a_mistake_in_another_language_is_refused_under_that_language_s_names(
     chat = {"type": "tensorfusion:AnnotatedDeployment", "properties": {"image": "app:1", "vgpu": vgpu}}
     in_yaml(project, components, {"chat": chat})
     shown = project.refused("preview")
+    assert "warning" not in shown
     assert shown.count("2Gi is below vramRequest 4Gi; give at least 4Gi, or leave it out") == 1
     assert "property vgpu.vramLimit" in shown
     assert 'property vgpu.qos with value "urgent" has a problem: "urgent" is not one of low, medium, high, critical' in shown

@@ -38,6 +38,14 @@ def test_pulumi_lies_beside_our_host_and_the_rest_is_linked(tmp_path: Path, tool
     assert (bin_dir / "kubectl").readlink() == tools["kubectl"]
 
 
+def test_the_host_of_another_language_lies_beside_our_host(tmp_path: Path, tools: dict[str, Path]) -> None:
+    host = printing(tmp_path / "cache" / "yaml" / "pulumi-language-yaml", "1.25.0")
+    link(tmp_path / "bin", {**tools, "pulumi-language-yaml": host}, path="")
+    # It looks for the host of a plugin's language where it lies itself, links followed.
+    assert (tmp_path / "bin" / "pulumi-language-yaml").resolve().parent == tmp_path / "bin"
+    assert (tmp_path / "bin" / "pulumi-language-yaml").samefile(host)
+
+
 def test_a_second_call_changes_nothing(tmp_path: Path, tools: dict[str, Path]) -> None:
     link(tmp_path / "bin", tools, path="")
     before = inodes(tmp_path / "bin")

@@ -2,7 +2,7 @@
 
 The pulumi command warns about a language host that does not lie beside the real `pulumi`, links followed
 (research/pulumi.md §5). So where the host is not the official one, the folder holds `pulumi` itself, as a hard link or
-a copy, with our host beside it; every other program is a symbolic link.
+a copy, with our host beside it, and so are the hosts of other languages; every other program is a symbolic link.
 """
 
 import filecmp
@@ -68,7 +68,9 @@ def link(bin_dir: Path, tools: Mapping[str, Path], *, path: str | None = None, p
         bin_dir.mkdir(parents=True, exist_ok=True)
         (bin_dir / MIRROR_MARK).touch()
         for name, target in tools.items():
-            if name != "pulumi":
+            if name.startswith("pulumi-language-"):  # it looks for the Python host beside itself, for plugins in Python
+                _same_file(bin_dir / name, target.resolve())
+            elif name != "pulumi":
                 _symlink(bin_dir / name, target)
         if "pulumi" in tools:
             _link_pulumi(bin_dir, tools["pulumi"], os.environ.get("PATH", os.defpath) if path is None else path, python)
