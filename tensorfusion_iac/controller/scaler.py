@@ -57,7 +57,6 @@ log = logging.getLogger(__name__)
 
 ROUND_S = 30.0
 PROFILE_APPLIED = "ProfileApplied"
-_HISTORY_S = 7200.0  # what the agents keep
 
 
 @dataclass(slots=True)
@@ -77,7 +76,6 @@ class Scaler:
     round_s: float = ROUND_S
     wall: Callable[[], float] = time.time
     _memories: dict[str, Memory] = field(default_factory=dict)
-    _asked_s: float = 0.0
 
     def attach(self) -> None:
         """Nothing to listen to: it goes by the clock."""
@@ -94,7 +92,8 @@ class Scaler:
         while True:
             try:
                 if not loaded:
-                    self._memories, self._asked_s, loaded = await self.checkpoints.load(), 0.0, True
+                    self._memories, loaded = await self.checkpoints.load(), True
+                    self.usage.forget()
                 await self._round()
             except NotHolderError:
                 pass
@@ -111,12 +110,13 @@ class Scaler:
             for item in self.stored
             if (config := _config(item)) is not None or self._edited(item)
         ]
-        rows = await self._rows(now_s) if scaled else []
+        rows = await self.usage.ask(self.fleet.agents, now_s) if scaled else []
         by_pod: dict[str, list[Row]] = {}
         for row in rows:
             by_pod.setdefault(row.pod_uid, []).append(row)
+        every = {item["metadata"]["uid"] for item, _ in scaled}
         for item in [one for one in self.stored if (one.get("status") or {}).get("recommendation")]:
-            if all(item is not one for one, _ in scaled):
+            if item["metadata"]["uid"] not in every:
                 await self._forget(item)
         for item, config in scaled:
             try:
@@ -129,13 +129,6 @@ class Scaler:
         self._memories = {uid: memory for uid, memory in self._memories.items() if uid in uids}
         await self.checkpoints.keep_only(uids)
         self.external.keep_only({item["metadata"]["uid"] for item, config in scaled if _asks(config)})
-
-    async def _rows(self, now_s: float) -> list[Row]:
-        """What is new, and a little more: what was learned already is passed over."""
-        since_s = max(self._asked_s - 4 * ROUND_S, now_s - _HISTORY_S)
-        rows = await self.usage.ask(self.fleet.agents, since_s)
-        self._asked_s = now_s
-        return rows
 
     async def _scale(self, item: Object, config: AutoScalingConfig, rows: Mapping[str, list[Row]], now_s: float) -> None:
         uid, key = item["metadata"]["uid"], (item["metadata"]["namespace"], item["metadata"]["name"])

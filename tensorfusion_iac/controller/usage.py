@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 ENDPOINT, CERTIFICATE = f"{PREFIX}agent-endpoint", f"{PREFIX}agent-certificate"
 AUDIENCE = "tensor-fusion-agent"
 TIMEOUT_S, MOST_BYTES = 10.0, 32 * 2**20
+HISTORY_S, OVERLAP_S = 7200.0, 120.0
+"""What the agents keep, and how much of what was told already is asked for again: the newest row was not complete."""
 _TOKEN_S, _CONCURRENT = 3600, 32
 _TOKENS = Resource("", "v1", f"serviceaccounts/{CONTROLLER_ACCOUNT}/token", "TokenRequest")  # a subresource that is created
 
@@ -63,9 +65,15 @@ class Usage:
         self._client, self._namespace = client, namespace
         self._token, self._token_until_s = "", float("-inf")
         self._contexts: dict[str, ssl.SSLContext] = {}
+        self._heard_s: dict[str, float] = {}
 
-    async def ask(self, agents: Mapping[str, Agent], since_s: float) -> list[Row]:
-        """The rows of all agents that answer, of half minutes that began at `since_s` or later. KubeError without a token."""
+    def forget(self) -> None:
+        """Ask for all that the agents know, the next time."""
+        self._heard_s = {}
+
+    async def ask(self, agents: Mapping[str, Agent], now_s: float) -> list[Row]:
+        """What is new at each agent that answers, and a little more. KubeError without a token."""
+        self._heard_s = {name: at for name, at in self._heard_s.items() if name in agents}
         if not agents:
             return []
         token, turns = await self._own_token(), asyncio.Semaphore(_CONCURRENT)
@@ -73,14 +81,19 @@ class Usage:
         self._contexts = {pem: context for pem, context in self._contexts.items() if pem in current}
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)) as session:
 
-            async def one(agent: Agent) -> list[Row]:
+            async def one(name: str, agent: Agent) -> list[Row]:
+                since_s = max(self._heard_s.get(name, 0.0) - OVERLAP_S, now_s - HISTORY_S)
                 async with turns:
-                    return await self._ask(session, agent, token, since_s)
+                    rows = await self._ask(session, agent, token, since_s)
+                if rows is not None:
+                    self._heard_s[name] = now_s
+                return rows or []
 
-            answers = await asyncio.gather(*(one(agent) for agent in agents.values()))
+            answers = await asyncio.gather(*(one(name, agent) for name, agent in agents.items()))
         return [row for rows in answers for row in rows]
 
-    async def _ask(self, session: aiohttp.ClientSession, agent: Agent, token: str, since_s: float) -> list[Row]:
+    async def _ask(self, session: aiohttp.ClientSession, agent: Agent, token: str, since_s: float) -> list[Row] | None:
+        """The rows of one agent, None if it does not answer."""
         try:
             request = session.get(
                 agent.url, params={"since": str(since_s)}, headers={"Authorization": f"Bearer {token}"},
@@ -89,11 +102,11 @@ class Usage:
             async with request as response:
                 if response.status != 200:
                     log.warning("agent of node %s: %d", agent.node, response.status)
-                    return []
+                    return None
                 return read_rows(orjson.loads(await _bounded(response)))
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             log.warning("agent of node %s: %s", agent.node, error or type(error).__name__)
-            return []
+            return None
 
     def _context(self, pem: str) -> ssl.SSLContext:
         context = self._contexts.get(pem)
