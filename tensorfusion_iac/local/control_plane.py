@@ -197,7 +197,7 @@ def _start(
     settings = Settings(
         ports=choice.ports,
         groups=groups,
-        tools=dict(tools()) | (real_nodes.tools(say) if count else {}),
+        tools=dict(tools()) | (real_nodes.tools(layout, say) if count else {}),
         real_nodes=count,
         network=real_nodes.network_number(old_network) if count else old_network,
         programs=programs,

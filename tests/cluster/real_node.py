@@ -19,7 +19,7 @@ from tensorfusion_iac.local import control_plane as door
 from tensorfusion_iac.local.layout import Layout
 from tensorfusion_iac.local.real_nodes import files, preconditions
 from tensorfusion_iac.local.real_nodes.outside import nodes_of
-from tensorfusion_iac.local.real_nodes.plan import RealNode
+from tensorfusion_iac.local.real_nodes.plan import RealNode, bridge_name
 from tensorfusion_iac.local.state import Programs, load_settings
 
 TIMEOUT_S = 300.0
@@ -64,6 +64,7 @@ def real_node_plane(folder: Path, owner_pid: int) -> Iterator[RealNodePlane]:
         yield RealNodePlane(layout, node, cards)
     finally:
         door.purge(layout, lambda line: None)
+        assert not list(Path("/sys/class/net").glob(f"{bridge_name(layout)}*"))
 
 
 def install_platform(plane: RealNodePlane, folder: Path) -> Project:

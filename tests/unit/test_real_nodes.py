@@ -162,8 +162,8 @@ def test_all_that_is_missing_is_told_at_once(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     with pytest.raises(LocalError) as refused:
-        preconditions.demand()
-    for word in ("ip is not on PATH", "unshare", "mount", "C compiler", "root"):
+        preconditions.demand(Path("/var/lib/me/.local"))
+    for word in ("--dir", "ip is not on PATH", "unshare", "mount", "C compiler", "root"):
         assert word in str(refused.value)
 
 

@@ -23,8 +23,6 @@ _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _CHUNK_BYTES = 2**20
 
-PROGRAM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
 
 @dataclass(frozen=True, slots=True)
 class Layer:

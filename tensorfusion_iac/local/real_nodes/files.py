@@ -23,6 +23,11 @@ from tensorfusion_iac.local.images.made import PAUSE
 from tensorfusion_iac.local.layout import Layout, write_private_if_changed
 from tensorfusion_iac.local.real_nodes.plan import CARDS_PER_NODE, RealNode
 
+WRITTEN_TO = ("/etc", "/var/lib")
+"""Folders of this machine in which a node's programs have fixed places: a node has its own view of them."""
+HIDDEN = (*WRITTEN_TO, "/run", "/var/log")
+"""What a node does not share with this machine: a control plane's folder can't be there."""
+
 SOCKET = Path("/run/containerd/containerd.sock")
 KUBELET_HEALTH_PORT, PROXY_HEALTH_PORT = 10248, 10256
 PROXY_USER = "kube-proxy"

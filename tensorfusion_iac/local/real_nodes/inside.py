@@ -42,19 +42,16 @@ def run(node: RealNode, others: tuple[RealNode, ...], tools: Mapping[str, Path])
     _mount(node)
     socket.sethostname(node.name)
     _network(node, others)
-    _start(node, "cards", [files.card_program(node), files.card_state(node)])
-    _start(node, "containerd", [tools["containerd"], "--config", files.containerd_config(node)])
+    programs = {_start(node, "cards", [files.card_program(node), files.card_state(node)]): "cards"}
+    programs[_start(node, "containerd", [tools["containerd"], "--config", files.containerd_config(node)])] = "containerd"
     _load_images(node, tools)
-    _start(node, "kube-proxy", files.kube_proxy_command(node, tools))
-    _start(node, "kubelet", files.kubelet_command(node, tools))
+    programs[_start(node, "kube-proxy", files.kube_proxy_command(node, tools))] = "kube-proxy"
+    programs[_start(node, "kubelet", files.kubelet_command(node, tools))] = "kubelet"
     while True:
         pid, status = os.wait()
-        if pid in _programs:
-            sys.stderr.write(f"{_programs[pid]} ended with {os.waitstatus_to_exitcode(status)}: see its log\n")
+        if pid in programs:
+            sys.stderr.write(f"{programs[pid]} ended with {os.waitstatus_to_exitcode(status)}: see its log\n")
             return 1
-
-
-_programs: dict[int, str] = {}
 
 
 def _mount(node: RealNode) -> None:
@@ -75,9 +72,11 @@ def _mount(node: RealNode) -> None:
             options = f"none,{controllers}" if controllers.startswith("name=") else controllers
             mount(hierarchy.kind, hierarchy.folder, "-t", hierarchy.kind, *(["-o", options] if controllers else []))
     mount("tmpfs", "/run", "-t", "tmpfs", "-o", "mode=755")
-    for folder in ("etc", "etc-work"):
-        Path("/run", folder).mkdir()
-    mount("overlay", "/etc", "-t", "overlay", "-o", "lowerdir=/etc,upperdir=/run/etc,workdir=/run/etc-work")
+    for folder in files.WRITTEN_TO:  # what is written there, is written for the node alone
+        upper, work = Path(f"/run/over{folder}/upper"), Path(f"/run/over{folder}/work")
+        upper.mkdir(parents=True)
+        work.mkdir()
+        mount("overlay", folder, "-t", "overlay", "-o", f"lowerdir={folder},upperdir={upper},workdir={work}")
     (node.folder / "log").mkdir(exist_ok=True)
     mount(node.folder / "log", "/var/log", "--bind")
     for name, value in KUBELET_WOULD_SET.items():
@@ -116,7 +115,8 @@ def _network(node: RealNode, others: tuple[RealNode, ...]) -> None:
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 
 
-def _start(node: RealNode, name: str, command: list[Path | str]) -> None:
+def _start(node: RealNode, name: str, command: list[Path | str]) -> int:
+    """Start one of the node's programs, with a log of its own; its process id."""
     path = node.layout.log(f"{node.name}-{name}")
     if path.is_file() and path.stat().st_size > LOG_LIMIT_BYTES:
         path.replace(node.layout.older_log(f"{node.name}-{name}"))
@@ -125,8 +125,8 @@ def _start(node: RealNode, name: str, command: list[Path | str]) -> None:
         program = subprocess.Popen(
             list(map(str, command)), stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, cwd="/"
         )
-    _programs[program.pid] = name
     program.returncode = 0  # it is waited for with all others
+    return program.pid
 
 
 def _load_images(node: RealNode, tools: Mapping[str, Path]) -> None:

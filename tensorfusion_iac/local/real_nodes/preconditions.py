@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 from tensorfusion_iac.local.errors import LocalError
+from tensorfusion_iac.local.real_nodes.files import HIDDEN
 
 _PROGRAMS = {"ip": "iproute2", "unshare": "util-linux", "mount": "util-linux", "ldd": "the C library's programs"}
 """Programs, and the packages that usually bring them."""
@@ -24,9 +26,11 @@ def missing() -> list[str]:
     return found
 
 
-def demand() -> None:
-    """LocalError with all that is missing."""
-    if found := missing():
+def demand(root: Path) -> None:
+    """LocalError with all that is missing for the control plane in the folder `root`."""
+    hidden = next((folder for folder in HIDDEN if root.is_relative_to(folder)), None)
+    wrong = [f"{root} is in {hidden}, of which nodes have their own: give another folder with --dir"] if hidden else []
+    if found := missing() + wrong:
         raise LocalError("real nodes cannot be had here: " + "; ".join(found))
 
 

@@ -36,9 +36,9 @@ GROUP = "node"
 """Of the tool chain."""
 
 
-def tools(say: Say) -> dict[str, Path]:
+def tools(layout: Layout, say: Say) -> dict[str, Path]:
     """The programs of a node; they are built where they are not there yet. LocalError if real nodes can't be had here."""
-    preconditions.demand()
+    preconditions.demand(layout.root)
     return ensure(load().selected([GROUP]), lambda line: None if " from " in line else say(line)) | {
         "nft": debian.provide("nft", "nftables", say)
     }
