@@ -39,7 +39,8 @@ demo: setup  ## a control plane on this machine, then a real `pulumi up` of the 
 
 test: tools  ## all tests, those against a real control plane and with real processes too
 	@$(call run-tests,-n 2 tests/unit tests/components)
-	@$(call run-tests,tests/agent tests/cluster)
+	@$(call run-tests,tests/agent)
+	@$(call run-tests,-n 2 --dist loadfile --no-loadscope-reorder tests/cluster)
 
 test-fast: setup  ## the tests that need no control plane
 	@$(BIN)/pytest -q -n 2 tests/unit tests/components
