@@ -8,12 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from state_bucket import bucket
 
 from tensorfusion_iac.api.effective import from_text
 from tensorfusion_iac.api.quantity import parse_quantity
@@ -35,6 +37,7 @@ class Demo:
 
     project: Path
     layout: Layout
+    more: Mapping[str, str] = field(default_factory=dict)
 
     def tensorfusion(self, *arguments: str) -> str:
         return self._run(
@@ -57,10 +60,13 @@ class Demo:
     def names(self, *arguments: str) -> set[str]:
         return {item["metadata"]["name"] for item in self.get(*arguments)}
 
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, **pulumi_home.environment(self.layout, os.environ["PATH"]), **self.more}
+
     def _run(self, command: list[str], folder: Path, code: int) -> str:
-        environment = {**os.environ, **pulumi_home.environment(self.layout, os.environ["PATH"])}
         run = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+            command, cwd=folder, env=self.environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
         shown = ANSI.sub("", run.stdout + run.stderr)
@@ -192,6 +198,24 @@ def test_top_shows_what_the_agents_measured(demo: Demo, shown: str) -> None:
     assert {(card["node"], card["index"]) for card in found["gpus"] if card["computePercent"] is not None} == held
 
 
+def test_the_commands_of_the_first_page_do_what_it_says(demo: Demo, shown: str) -> None:
+    """Word for word, in one shell; but for `make demo`, which the fixture ran by its other name, and the demo's own end."""
+    page = (REPOSITORY / "docs" / "getting-started.md").read_text()
+    first, *blocks, last = re.findall(r"^```bash\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert (first, last) == ("make demo\n", "tensorfusion local down --purge\n")
+    script = "exec 2>&1\nset -euo pipefail\n" + "".join(f"{block}echo == block {number}\n" for number, block in enumerate(blocks))
+    said = demo._run(["bash", "-c", script], demo.project, 0)
+    parts = re.split(r"== block \d+\n", said)
+    assert "nothing waits" in parts[0]
+    assert "nothing is wrong" in parts[0]
+    assert "tflopsLimit" in page
+    assert "update" in parts[1]
+    assert "5 is below tflops_request 10" in parts[2]
+    assert len(re.findall(r"^web-\S+ +1/1 +Running", parts[3], re.MULTILINE)) == 2
+    assert parts[3].count("team/web-") == 2
+    assert "has been removed" in parts[4]
+
+
 def test_a_second_run_changes_nothing(demo: Demo, shown: str) -> None:
     again = demo.tensorfusion("demo")
     assert "already up" in again
@@ -241,3 +265,33 @@ def test_platform_and_workloads_can_be_two_stacks(demo: Demo, shown: str) -> Non
     assert demo.names("deployments", "-n", "ml") == {"chat", "embed", "train", "simulate"}
     demo.pulumi("destroy", "--yes", folder="stacks/workloads")
     demo.pulumi("destroy", "--yes", folder="stacks/platform")
+
+
+def test_state_can_be_in_s3_with_locks_and_a_history(demo: Demo, shown: str) -> None:
+    url = demo.pulumi("config", "get", "webhookUrl", "--stack", "dev").strip()
+    with bucket("state") as state:
+        there = replace(demo, more={**state.environment, "PULUMI_BACKEND_URL": ""})
+        there.pulumi("login", state.url)
+        there.pulumi("stack", "init", "s3")
+        there.pulumi("config", "set", "webhookUrl", url, "--stack", "s3")
+        up = ["pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--stack", "s3"]
+        first = subprocess.Popen(
+            up, cwd=demo.project, env=there.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        try:
+            while not state.keys(".pulumi/locks/") and first.poll() is None:
+                time.sleep(0.05)
+            refused = there.pulumi("up", "--yes", "--skip-preview", "--stack", "s3", code=1)
+        finally:
+            said, _ = first.communicate(timeout=PATIENCE_S)
+        assert first.returncode == 0, said
+        assert "the stack is currently locked by 1 lock(s)" in refused
+        assert state.keys(".pulumi/locks/") == []
+        assert len(demo.get("pods", "-n", "ml")) == 8
+        there.pulumi("up", "--yes", "--skip-preview", "--stack", "s3", "--config", "tensorfusion-quickstart:tflopsLimit=40")
+        history, _ = json.JSONDecoder().raw_decode(there.pulumi("stack", "history", "--json", "--stack", "s3"))
+        assert [(entry["kind"], entry["result"]) for entry in history] == [("update", "succeeded")] * 2
+        assert len([key for key in state.keys(".pulumi/history/") if key.endswith(".history.json")]) == 2
+        there.pulumi("destroy", "--yes", "--skip-preview", "--stack", "s3")
+        assert demo.names("deployments", "-n", "ml") == set()
+        there.pulumi("logout", state.url)
