@@ -32,7 +32,10 @@ Bytes = tuple[int, int]
 
 
 class MemoryLimits:
-    """Keeps the limits of a node's pods. `applied` is what the driver confirmed, by pod and card, in bytes."""
+    """Keeps the limits of a node's pods. `applied` is what the driver confirmed last, by pod and card, in bytes.
+
+    While a new limit is refused the old one is in force, and told: a shrink must not free room that a pod may still use.
+    """
 
     def __init__(self, driver: Driver, cgroups: Cgroups, record: Path = RECORD) -> None:
         self.applied: Mapping[Place, int] = {}
@@ -56,10 +59,13 @@ class MemoryLimits:
         before = dict(self._set)
         for spot in self._set.keys() - wanted.keys():
             self._clear(spot)
-        confirmed = {spot for spot, limit in wanted.items() if self._ensure(spot, limit)}
+        for spot, limit in wanted.items():
+            self._ensure(spot, limit)
         self.applied = {
-            place: wanted[spots[0]][1] for place, spots in places.items() if spots and confirmed.issuperset(spots)
-        }  # fmt: skip
+            place: max(self._set[spot][1] for spot in spots)
+            for place, spots in places.items()
+            if spots and all(spot in self._set for spot in spots)
+        }
         if self._set != before:
             self._write()
 
@@ -93,24 +99,24 @@ class MemoryLimits:
         self._looked = True
         return self._cgroups.pods()
 
-    def _ensure(self, spot: Spot, limit: Bytes) -> bool:
+    def _ensure(self, spot: Spot, limit: Bytes) -> None:
+        """Have a limit in force; `_set` says afterwards what is."""
         card, folder = spot
         now_s = time.monotonic()
         try:
             if self._set.get(spot) != limit:
                 self._driver.limit_memory(card, folder, *limit)
             elif now_s - self._read_back_s.get(spot, float("-inf")) < READ_BACK_S:
-                return True
+                return
             in_force = self._driver.memory_limit(card, folder)
         except DriverError as error:
             log.warning("memory limit of %s on %s: %s", folder, card, error)
-            return False
+            return
         if in_force != limit:
             log.warning("memory limit of %s on %s: set to %s, the driver says %s", folder, card, limit, in_force)
             self._set.pop(spot, None)
-            return False
+            return
         self._set[spot], self._read_back_s[spot] = limit, now_s
-        return True
 
     def _clear(self, spot: Spot) -> None:
         card, folder = spot

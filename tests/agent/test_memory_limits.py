@@ -110,6 +110,19 @@ def test_a_limit_that_is_refused_is_not_told_as_applied_and_tried_again(bench: B
     assert bench.limits.applied == {(pod.uid, bench.card()): 8 * GIB}
 
 
+def test_while_a_lower_limit_is_refused_the_old_one_is_told(bench: Bench) -> None:
+    pod = bench.pod()
+    bench.node.container(pod.uid, container_id(1))
+    bench.limits.keep({pod.uid: pod})
+    smaller = bench.pod(vram_bytes=4 * GIB)
+    bench.fake.answer("nvmlDeviceSetMemoryLimits_v1", 999)
+    bench.limits.keep({pod.uid: smaller})
+    assert bench.limits.applied == {(pod.uid, bench.card()): 8 * GIB}
+    bench.fake.answer("nvmlDeviceSetMemoryLimits_v1", 0)
+    bench.limits.keep({pod.uid: smaller})
+    assert bench.limits.applied == {(pod.uid, bench.card()): 4 * GIB}
+
+
 def test_a_limit_that_reads_back_otherwise_is_not_told_as_applied(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     pod = bench.pod()
     bench.node.container(pod.uid, container_id(1))
