@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from gpu_plane import GIB, GpuPlane, annotation, cards_of, gpu_plane, pod, promised, vram, wait_ready, worker
+from running_controller import Controller
 
 from tensorfusion_iac.api.quantity import format_bytes
 from tensorfusion_iac.kube.client import Client, PatchType
@@ -166,16 +167,27 @@ def answering(plane: GpuPlane) -> None:
             return
 
 
-def test_status_annotations_and_a_recount_agree_after_kills_of_extender_and_api_server(plane: GpuPlane, ns: str) -> None:
+@pytest.fixture
+def controller(plane: GpuPlane) -> Iterator[Controller]:
+    made = Controller(plane.kubeconfig, "races")
+    made.start()
+    yield made
+    made.kill()
+
+
+def test_status_annotations_and_a_recount_agree_after_kills_of_all_programs(
+    plane: GpuPlane, controller: Controller, ns: str
+) -> None:
     rng, churn = random.Random(), Churn(plane, ns)
     for kill in range(KILLS):
         churn.wait_until_created(PODS_WANTED * kill // KILLS + 5)
         time.sleep(rng.uniform(0.0, 0.5))
         if kill % 2:
             kill_api_server(plane)
-        else:
-            plane.extender.kill()
-            plane.extender.start()
+            continue
+        for program in (plane.extender, controller):
+            program.kill()
+            program.start()
     churn.wait_until_created(PODS_WANTED)
     answering(plane)
     wait_ready(plane)
