@@ -62,8 +62,6 @@ VALIDATING_WEBHOOKS = Resource(
     "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"
 )
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
-CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole")
-CLUSTER_ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding")
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition")
 GPU_POOLS = Resource(names.GROUP, names.VERSION, "gpupools", "GPUPool")
 WORKLOAD_PROFILES = Resource(names.GROUP, names.VERSION, "workloadprofiles", "WorkloadProfile")

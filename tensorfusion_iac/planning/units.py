@@ -9,7 +9,6 @@ from __future__ import annotations
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from tensorfusion_iac.api.quantity import format_decimal
-from tensorfusion_iac.api.worker import Compute, Unit
 
 MFLOPS_PER_TFLOPS = 1_000_000
 PPM = 1_000_000
@@ -32,13 +31,6 @@ def mflops_down(tflops: Decimal) -> int:
 def ppm_up(percent: Decimal) -> int:
     """Percent of a card in parts per million, rounded up."""
     return int((percent * _PPM_PER_PERCENT).to_integral_value(ROUND_CEILING, _EXACT))
-
-
-def of_card(compute: Compute, capacity_mflops: int) -> int:
-    """An amount of compute on a card of that capacity, in MFLOPS, rounded up (SPEC §3: percent x card / 100)."""
-    if compute.unit is Unit.TFLOPS:
-        return mflops_up(compute.value)
-    return share_of(ppm_up(compute.value), capacity_mflops)
 
 
 def share_of(ppm: int, capacity: int) -> int:

@@ -166,8 +166,8 @@ def _listed(lines: Sequence[str], rows: int, what: str) -> Iterator[str]:
 
 
 def _arrow(before: dict[str, PoolUse], after: dict[str, PoolUse], pool: str, show: Callable[[PoolUse], str]) -> str:
-    sides = [show(uses[pool]) if pool in uses else "-" for uses in (before, after)]
-    return sides[0] if sides[0] == sides[1] else " -> ".join(sides)
+    was, now = (show(uses[pool]) if pool in uses else "-" for uses in (before, after))
+    return _change(was, now)
 
 
 def _demand(report: Report, rows: int) -> Iterator[str]:
@@ -192,8 +192,7 @@ def _demand(report: Report, rows: int) -> Iterator[str]:
 
 
 def _pair(sides: tuple[Sum, Sum], show: Callable[[Sum], str]) -> str:
-    was, now = show(sides[0]), show(sides[1])
-    return was if was == now else f"{was} -> {now}"
+    return _change(show(sides[0]), show(sides[1]))
 
 
 def _compute(of: Sum) -> str:
@@ -216,8 +215,11 @@ def _cost(report: Report, rows: int) -> Iterator[str]:
 
 
 def _amounts(before: Decimal | None, after: Decimal | None) -> tuple[str, str]:
-    hour, month = (usd(before), usd(after)), (usd(monthly(before)), usd(monthly(after)))
-    return tuple(one[0] if one[0] == one[1] else f"{one[0]} -> {one[1]}" for one in (hour, month))  # type: ignore[return-value]
+    return _change(usd(before), usd(after)), _change(usd(monthly(before)), usd(monthly(after)))
+
+
+def _change(before: str, after: str) -> str:
+    return before if before == after else f"{before} -> {after}"
 
 
 def _table(columns: Sequence[str], cells: Sequence[Sequence[str]], rows: int, what: str) -> Iterator[str]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 import yaml
 from running_plane import ControlPlane
 from running_webhook import NAMESPACE, any_certificate, apply, get, pod, resolved, tried, url_of, warnings_of
+from waiting import eventually
 
 from tensorfusion_iac.admission.server import VALIDATE_PATH
 from tensorfusion_iac.api import ENABLED_LABEL, key
@@ -25,9 +25,7 @@ from tensorfusion_iac.kube.resource import CONFIG_MAPS, DEPLOYMENTS, PODS, Resou
 pytestmark = pytest.mark.cluster
 
 CASES = Path(__file__).parents[1] / "cases"
-CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob")
 AMOUNT = {"vram-request": "1Gi"}
-WAIT_S = 30.0
 
 
 def ask(plane: ControlPlane, item: dict[str, Any]) -> dict[str, Any] | ApiError:
@@ -44,15 +42,6 @@ def refused(plane: ControlPlane, item: dict[str, Any]) -> ApiError:
     found = ask(plane, item)
     assert isinstance(found, ApiError)
     return found
-
-
-def eventually(look: Callable[[], Any], what: str) -> Any:
-    end = time.monotonic() + WAIT_S
-    while time.monotonic() < end:
-        if found := look():
-            return found
-        time.sleep(0.2)
-    pytest.fail(f"{what}: not within {WAIT_S} s")
 
 
 def pods_of(plane: ControlPlane, selector: str, namespace: str = NAMESPACE) -> list[dict[str, Any]]:

@@ -7,15 +7,15 @@ import json
 import ssl
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 from running_plane import ControlPlane
 from running_webhook import Replica, account_kubeconfig, apply, pod, resolved, served, tried, without_webhook
 from secret_volume import Issued, SecretVolume, issue
 from steady_load import under_load
+from waiting import eventually
 
 from tensorfusion_iac.admission.configuration import CONFIGURATION, Address, webhook_configurations
 from tensorfusion_iac.api.metrics import ADMISSION_CERTIFICATE_EXPIRY
@@ -55,15 +55,6 @@ class Setting:
         """Put a new certificate into the volume, and wait until new connections get it."""
         self.volume.hold_certificate(serving, root)
         eventually(lambda: ssl.get_server_certificate((HERE, self.replica.port), timeout=10) == serving.pem, "it is served")
-
-
-def eventually(look: Callable[[], Any], what: str) -> Any:
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        if found := look():
-            return found
-        time.sleep(0.2)
-    pytest.fail(f"{what}: not within 30 s")
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import socket
 import ssl
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -32,6 +32,7 @@ from running_webhook import (
     url_of,
 )
 from steady_load import under_load
+from waiting import eventually
 
 from tensorfusion_iac.admission.authority import new_serving
 from tensorfusion_iac.admission.certificates import REPORT_LABEL, hosts_of_service
@@ -71,15 +72,6 @@ def webhook_down(plane: ControlPlane) -> Iterator[None]:
         yield
     finally:
         point_at(plane, url)
-
-
-def eventually(look: Callable[[], Any], what: str, within_s: float = 30.0) -> Any:
-    end = time.monotonic() + within_s
-    while time.monotonic() < end:
-        if found := look():
-            return found
-        time.sleep(0.3)
-    pytest.fail(f"{what}: not within {within_s} s")
 
 
 def test_when_the_webhook_is_down_only_enabled_pods_wait(plane: ControlPlane) -> None:

@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ import yaml
 from cut_line import Line
 from fake_nvml import Fake, build
 from running_plane import ControlPlane
+from waiting import eventually
 
 from tensorfusion_iac.api.crd import crd_yaml, crds
 from tensorfusion_iac.api.effective import Amount, Effective, EffectiveCard, to_text
@@ -36,7 +37,6 @@ pytestmark = pytest.mark.cluster
 
 Process = subprocess.Popen[str]
 NODE, GIB = "agent-node", 2**30
-WITHIN_S = 20.0
 
 
 class Running:
@@ -96,17 +96,6 @@ class Running:
 
     def rows(self, uid: str) -> list[dict[str, Any]]:
         return [row for row in self.gpu()["status"].get("pods", ()) if row["uid"] == uid]
-
-
-def eventually(holds: Callable[[], Any], within_s: float = WITHIN_S) -> Any:
-    """The first truthy value; the last one fails the test."""
-    deadline = time.monotonic() + within_s
-    while True:
-        found = holds()
-        if found or time.monotonic() > deadline:
-            assert found
-            return found
-        time.sleep(0.2)
 
 
 def start(kubeconfig: Path, fake: Fake, node: nodes.Node, folder: Path) -> tuple[subprocess.Popen[str], tuple[int, int]]:
@@ -307,7 +296,7 @@ def test_without_the_api_server_pods_are_held_on_and_what_was_missed_is_made_up_
             running.plane.kubectl("delete", "pod", "outage", "--force")
         finally:
             running.line.mend()
-        eventually(lambda: not running.limits() and not (container / "tf-duty").exists(), 40)
+        eventually(lambda: not running.limits() and not (container / "tf-duty").exists(), within_s=40)
         job.kill()
     assert running.process.poll() is None
 

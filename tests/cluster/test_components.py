@@ -6,14 +6,14 @@ On a control plane of their own, since the shared one may have the webhook, whic
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pulumi_project import NO_CHANGES, Project, Step, new_project, prepare
 from running_plane import ControlPlane, tools
+from waiting import eventually
 
 from tensorfusion_iac.api.names import ENABLED_LABEL
 from tensorfusion_iac.local import control_plane as door
@@ -89,15 +89,6 @@ def project(plane: ControlPlane, tmp_path: Path) -> Project:
 def program(name: str, *parts: str) -> str:
     """A program in a namespace called `name`."""
     return (HEAD + "".join(parts)).replace("NAME", name)
-
-
-def eventually(read: Callable[[], Any], patience_s: float = 30.0) -> Any:
-    """The first true value that `read` gives."""
-    give_up = time.monotonic() + patience_s
-    while not (value := read()):
-        assert time.monotonic() < give_up, "it did not come about"
-        time.sleep(0.2)
-    return value
 
 
 def annotations(workload: dict[str, Any]) -> dict[str, str]:

@@ -8,14 +8,14 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import aiohttp
 import psutil
 import pytest
 from running_plane import ControlPlane, tool, tools
+from waiting import eventually
 
 from tensorfusion_iac.kube.client import Client, Object
 from tensorfusion_iac.kube.errors import ApiError
@@ -31,7 +31,6 @@ pytestmark = pytest.mark.cluster
 
 SMALL = door.Wish(groups=(NodeGroup(model="L40S", gpus_per_node=2, nodes=1),))
 DEPLOYMENTS, JOBS = Resource("apps", "v1", "deployments", "Deployment"), Resource("batch", "v1", "jobs", "Job")
-PATIENCE_S = 60.0
 
 
 def silent(line: str) -> None:
@@ -57,14 +56,6 @@ def sturdy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layout]:
     up(made)
     yield made
     door.purge(made, silent)
-
-
-def eventually(what: Callable[[], object]) -> None:
-    """Wait until `what` holds; it fails after a minute."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not what():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
 
 
 def pids(layout: Layout) -> dict[str, int]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from running_plane import ControlPlane, tools
+from waiting import eventually
 
 from tensorfusion_iac.api.crd import crds
 from tensorfusion_iac.api.resources.gpu import GPU, GPUNode
@@ -19,8 +19,6 @@ from tensorfusion_iac.local.layout import Layout
 from tensorfusion_iac.local.state import NodeGroup
 
 pytestmark = pytest.mark.cluster
-
-PATIENCE_S = 60.0
 
 
 def wish(*groups: tuple[str, int, int]) -> door.Wish:
@@ -56,13 +54,6 @@ def listed(plane: ControlPlane, resource: Resource) -> dict[str, Object]:
             raise
         return {}
     return {item["metadata"]["name"]: item for item in items}
-
-
-def eventually(what: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not what():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.2)
 
 
 def settled(plane: ControlPlane, gpus: int) -> dict[str, Object]:

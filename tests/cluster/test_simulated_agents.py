@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import re
 import ssl
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 import pytest
 import yaml
 from running_plane import ControlPlane
+from waiting import eventually
 
 from tensorfusion_iac.agent.server import AUDIENCE
 from tensorfusion_iac.api.crd import crd_yaml, crds
@@ -37,16 +36,6 @@ def plane(control_plane: ControlPlane) -> ControlPlane:
     names = [definition["metadata"]["name"] for definition in crds()]
     control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *(f"crd/{name}" for name in names))
     return control_plane
-
-
-def eventually(holds: Callable[[], Any], within_s: float = 30.0) -> Any:
-    deadline = time.monotonic() + within_s
-    while True:
-        found = holds()
-        if found or time.monotonic() > deadline:
-            assert found
-            return found
-        time.sleep(0.3)
 
 
 def cards(plane: ControlPlane) -> list[dict[str, Any]]:

@@ -254,7 +254,7 @@ def test_placements_fit_the_card_and_give_the_counts(card: GpuModel) -> None:
 def test_a_full_set_of_a_profile_exceeds_neither_compute_nor_memory(card: GpuModel) -> None:
     mig = geometry(card)
     for template in mig.templates:
-        assert mig.compute_share(template) * template.max_instances <= 1
+        assert template.compute_slices * template.max_instances <= mig.compute_slices
         assert Fraction(template.size * template.max_instances, mig.memory_slots) <= 1
 
 

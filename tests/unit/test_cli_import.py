@@ -175,8 +175,6 @@ PROFILE_SPECS = st.fixed_dictionaries(
         "sidecarWorker": st.booleans(),
     },
 )
-IN_TERMS = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a/b", "operator": "In", "values": ["c"]}]}]}
-OTHER_TERMS = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}
 POOL_SPECS = st.fixed_dictionaries(
     {"defaultUsingLocalGPU": st.booleans()},
     optional={

@@ -137,7 +137,6 @@ def test_other_resources_stay() -> None:
     assert found["spec"]["template"]["spec"]["containers"][0]["resources"] == {"limits": {"cpu": "1"}}
 
 
-COUNTS = st.one_of(st.none(), st.integers(1, 8))
 ASKED = st.fixed_dictionaries(
     {}, optional={
         "gpu": st.integers(1, 8), "gpumem": st.integers(1, 80_000), "gpucores": st.integers(0, 100),

@@ -10,7 +10,6 @@ import yaml
 from cli_runs import FIXTURES, fields, findings, pod_with, run, validated
 
 A = "tensor-fusion.ai/"
-IMAGES_MISSING = ["GPUPool a spec.defaultUsingLocalGPU"]  # pods of a remote pool need the images that it names
 POOL = """\
 apiVersion: tensor-fusion.ai/v1
 kind: GPUPool

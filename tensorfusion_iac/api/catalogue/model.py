@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
 
 from tensorfusion_iac.api.vendors import Vendor
 
@@ -49,10 +48,6 @@ class MigGeometry:
     memory_slots: int
     templates: tuple[MigTemplate, ...]
     source: str
-
-    def compute_share(self, template: MigTemplate) -> Fraction:
-        """Tell what part of the card's compute an instance has: 1/7 for `1g` of seven slices."""
-        return Fraction(template.compute_slices, self.compute_slices)
 
 
 @dataclass(frozen=True, slots=True)
