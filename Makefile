@@ -11,7 +11,7 @@ STAMP  := $(VENV)/.installed
 # What fails is run once more by itself: on a busy machine a real cluster can be slower than a test's patience.
 run-tests = $(BIN)/pytest -q $(1) || { echo "== once more, what failed"; $(BIN)/pytest -q --last-failed --last-failed-no-failures none $(1); }
 
-.PHONY: help setup tools demo test test-fast lint format docs lock bench clean
+.PHONY: help setup tools demo test test-fast lint format docs lock freeze sbom bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -57,6 +57,16 @@ docs: setup  ## rewrite the generated pages
 
 lock: setup  ## resolve the dependencies again
 	@$(UV) pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet --upgrade --output-file requirements.lock
+	@$(BIN)/python tools/image_requirements.py | $(UV) pip compile - --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet --constraint requirements.lock --output-file requirements-image.lock
+
+freeze: setup  ## freeze this version's CRDs and objects under tests/upgrade, before a tag
+	@$(BIN)/python tools/freeze.py
+
+sbom: setup  ## the image's bill of materials and licences, into dist/
+	@$(UV) venv --quiet --clear --python $(BIN)/python .local/image
+	@VIRTUAL_ENV=.local/image $(UV) pip sync --quiet --require-hashes requirements-image.lock
+	@VIRTUAL_ENV=.local/image $(UV) pip install --quiet --no-deps .
+	@$(BIN)/python tools/sbom.py .local/image/lib/python3*/site-packages dist
 
 bench: tools  ## a benchmark: make bench NAME=resolve (QUICK=1 for a short one)
 	@test -n "$(NAME)" || { echo "make bench NAME=<one of: $$(ls bench | sed -n 's/\.py$$//p' | grep -v measure | tr '\n' ' ')>"; exit 2; }
