@@ -15,7 +15,6 @@ from prometheus_client.registry import Collector
 from tensorfusion_iac.api import metrics
 from tensorfusion_iac.api.metrics import Metric
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 3.0)
 
 

@@ -19,10 +19,11 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from tensorfusion_iac.admission.decision import Decision
-from tensorfusion_iac.admission.metrics import CONTENT_TYPE, Metrics
+from tensorfusion_iac.admission.metrics import Metrics
 from tensorfusion_iac.admission.review import MalformedReviewError, Request, answer, read_review
 from tensorfusion_iac.admission.webhook import Webhook
 from tensorfusion_iac.api.metrics import ADMISSION_GREY_CONFLICTS
+from tensorfusion_iac.kube.telemetry import CONTENT_TYPE
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,6 @@ from tensorfusion_iac.api.metrics import Metric
 from tensorfusion_iac.api.problem import Fault
 from tensorfusion_iac.api.quantity import parse_quantity
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Manifest = Mapping[str, Any]
 
 

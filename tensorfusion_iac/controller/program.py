@@ -31,7 +31,6 @@ from tensorfusion_iac.controller.pool_keeper import PoolKeeper
 from tensorfusion_iac.controller.queue import WorkQueue
 from tensorfusion_iac.controller.quota_keeper import QuotaKeeper
 from tensorfusion_iac.controller.scaler import ROUND_S, Scaler
-from tensorfusion_iac.controller.server import serving
 from tensorfusion_iac.controller.usage import Usage
 from tensorfusion_iac.controller.workload_keeper import WorkloadKeeper
 from tensorfusion_iac.controller.writing import Writer
@@ -46,6 +45,7 @@ from tensorfusion_iac.kube.resource import (
     TENSOR_FUSION_WORKLOADS,
     WORKLOAD_PROFILES,
 )
+from tensorfusion_iac.kube.telemetry import telemetry
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ class Controller:
     async def run(self, ready: Callable[[int], None]) -> None:
         """Serve until cancelled; `ready` gets the port once the caches are complete."""
         async with (
-            serving(lambda: self.ready, self.metrics, self.settings.host, self.settings.port) as port,
+            telemetry(lambda: self.ready, self.metrics.text, self.settings.host, self.settings.port) as port,
             asyncio.TaskGroup() as tasks,
         ):
             for informer in self._informers:

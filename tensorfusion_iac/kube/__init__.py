@@ -1,1 +1,1 @@
-"""One asynchronous Kubernetes client for every program: requests, lists and watches, server-side apply."""
+"""What every program has of Kubernetes: one asynchronous client (lists, watches, server-side apply), caches, a lease, telemetry."""

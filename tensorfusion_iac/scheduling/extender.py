@@ -16,11 +16,12 @@ from typing import Protocol
 
 from aiohttp import web
 
+from tensorfusion_iac.kube.telemetry import CONTENT_TYPE
 from tensorfusion_iac.planning.explain import Explanation
 from tensorfusion_iac.scheduling import wire
 from tensorfusion_iac.scheduling.decide import Decider
 from tensorfusion_iac.scheduling.leadership import Leadership
-from tensorfusion_iac.scheduling.metrics import CONTENT_TYPE, Metrics
+from tensorfusion_iac.scheduling.metrics import Metrics
 from tensorfusion_iac.scheduling.pods import GpuPod, NotOurPodError, read_pod
 
 log = logging.getLogger(__name__)

@@ -17,6 +17,7 @@ from tensorfusion_iac.api.names import COMPONENT_LABEL, SCHEDULER_NAME
 from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.informer import Change, Informer
 from tensorfusion_iac.kube.resource import GPU_NODES, GPU_POOLS, GPU_RESOURCE_QUOTAS, GPUS, LEASES, NODES, PODS
+from tensorfusion_iac.kube.telemetry import telemetry
 from tensorfusion_iac.scheduling import liveness
 from tensorfusion_iac.scheduling.binds import PodBinds
 from tensorfusion_iac.scheduling.decide import Decider
@@ -32,7 +33,6 @@ from tensorfusion_iac.scheduling.preemption import PDBS, Preemption
 from tensorfusion_iac.scheduling.profile import DEFAULT_LEASE, EXTENDER_PORT
 from tensorfusion_iac.scheduling.resizes import Resizes
 from tensorfusion_iac.scheduling.state import ClusterState
-from tensorfusion_iac.scheduling.telemetry import telemetry
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class Scheduler:
         async with AsyncExitStack() as stack:
             port = await stack.enter_async_context(serving(self.extender, self.settings.host, self.settings.port))
             if self.settings.telemetry_port is not None:
-                told = telemetry(lambda: self.synced, self.metrics, "0.0.0.0", self.settings.telemetry_port)  # noqa: S104
+                told = telemetry(lambda: self.synced, self.metrics.text, "0.0.0.0", self.settings.telemetry_port)  # noqa: S104
                 await stack.enter_async_context(told)
             tasks = await stack.enter_async_context(asyncio.TaskGroup())
             for loop in loops:

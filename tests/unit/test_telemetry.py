@@ -1,4 +1,4 @@
-"""The scheduler's second port: metrics and health for the pod's network, and nothing that places or binds."""
+"""The port of the programs for probes and Prometheus: metrics and health, and nothing that places or binds."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 
 import aiohttp
 
+from tensorfusion_iac.kube.telemetry import telemetry
 from tensorfusion_iac.scheduling.metrics import Metrics
-from tensorfusion_iac.scheduling.telemetry import telemetry
 
 
 def statuses(synced: bool, *requests: tuple[str, str]) -> list[int]:
     async def run() -> list[int]:
-        async with telemetry(lambda: synced, Metrics(), "127.0.0.1", 0) as port, aiohttp.ClientSession() as session:
+        async with telemetry(lambda: synced, Metrics().text, "127.0.0.1", 0) as port, aiohttp.ClientSession() as session:
             found = []
             for method, path in requests:
                 async with session.request(method, f"http://127.0.0.1:{port}{path}") as answer:

@@ -1,4 +1,8 @@
-"""What the controller answers over HTTP: whether it lives, whether its caches are complete, and its metrics."""
+"""What a program in the cluster answers over HTTP: whether it lives, whether its caches are complete, and its metrics.
+
+For the kubelet's probes and Prometheus. Whoever reaches this port can read, and change nothing: the extender, which binds pods,
+listens elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +12,27 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from tensorfusion_iac.controller.metrics import CONTENT_TYPE, Metrics
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+"""Of Prometheus' text format."""
 
 
 @asynccontextmanager
-async def serving(ready: Callable[[], bool], metrics: Metrics, host: str, port: int) -> AsyncIterator[int]:
-    """Serve for the length of the block, which gets the port (a free one for 0). OSError if it is taken."""
+async def telemetry(synced: Callable[[], bool], metrics: Callable[[], bytes], host: str, port: int) -> AsyncIterator[int]:
+    """Serve for the length of the block, which gets the port (a free one for 0). OSError if it is taken.
+
+    `metrics` gives them in Prometheus' text format. Ready is whoever has synced its caches, the lease or not: a replica that waits for the lease is fit to take it.
+    """
 
     async def healthz(_: web.Request) -> web.Response:
         return web.Response(text="ok\n")
 
     async def readyz(_: web.Request) -> web.Response:
-        if not ready():
+        if not synced():
             return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, text="the caches are not complete yet\n")
         return web.Response(text="ok\n")
 
     async def show(_: web.Request) -> web.Response:
-        return web.Response(body=metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+        return web.Response(body=metrics(), headers={"Content-Type": CONTENT_TYPE})
 
     app = web.Application()
     app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", show)])
