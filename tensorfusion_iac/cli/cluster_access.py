@@ -1,8 +1,9 @@
-"""Access to a cluster for the commands that only look: the kubeconfig, and what becomes of a cluster that cannot be reached."""
+"""Access to a cluster for the commands that only look: a kubeconfig, or in a pod its service account."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _DEFAULT = Path("~/.kube/config")
 
-Kubeconfig = Annotated[Path | None, typer.Option(envvar="KUBECONFIG", help="Access to the cluster; default: ~/.kube/config.")]
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option(envvar="KUBECONFIG", help="Access to the cluster; default: ~/.kube/config, or the pod's account."),
+]
 Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig; default: its current one.")]
 
 
@@ -27,11 +31,12 @@ def ask(kubeconfig: Path | None, context: str | None, use: Callable[[Client], Aw
     from tensorfusion_iac.kube.errors import KubeError
 
     path = kubeconfig or _DEFAULT.expanduser()
-    if not path.is_file():
+    in_a_pod = kubeconfig is None and not path.is_file() and "KUBERNETES_SERVICE_HOST" in os.environ
+    if not in_a_pod and not path.is_file():
         raise environment(f"there is no kubeconfig at {path}: give --kubeconfig (or KUBECONFIG)")
 
     async def run() -> T:
-        async with await Client.from_kubeconfig(path, context) as client:
+        async with Client.in_cluster() if in_a_pod else await Client.from_kubeconfig(path, context) as client:
             return await use(client)
 
     try:

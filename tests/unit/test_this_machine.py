@@ -81,6 +81,15 @@ def test_a_node_of_a_cluster_and_this_machine_are_two_things() -> None:
     assert (result.exit_code, "give one of them" in result.output) == (2, True)
 
 
+def test_in_a_pod_the_commands_use_its_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    result = run("top", "--once")
+    assert result.exit_code == 3
+    assert "the service account's token is missing" in result.output  # here it is
+
+
 @pytest.mark.parametrize("command", [("doctor",), ("status",), ("top", "--once")])
 def test_without_a_kubeconfig_the_commands_say_so(tmp_path: Path, command: tuple[str, ...]) -> None:
     result = run(*command, "--kubeconfig", tmp_path / "none")
