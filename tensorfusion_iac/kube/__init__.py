@@ -1,1 +1,1 @@
-"""What every program has of Kubernetes: one asynchronous client (lists, watches, server-side apply), caches, a lease, telemetry."""
+"""What every program has of Kubernetes: one asynchronous client (lists, watches, server-side apply), caches, lease, telemetry."""

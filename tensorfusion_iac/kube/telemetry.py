@@ -20,7 +20,8 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 async def telemetry(synced: Callable[[], bool], metrics: Callable[[], bytes], host: str, port: int) -> AsyncIterator[int]:
     """Serve for the length of the block, which gets the port (a free one for 0). OSError if it is taken.
 
-    `metrics` gives them in Prometheus' text format. Ready is whoever has synced its caches, the lease or not: a replica that waits for the lease is fit to take it.
+    `metrics` gives them in Prometheus' text format. Ready is whoever has synced its caches, the lease or not: a replica that
+    waits for the lease is fit to take it.
     """
 
     async def healthz(_: web.Request) -> web.Response:
