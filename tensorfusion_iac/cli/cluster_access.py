@@ -30,7 +30,7 @@ def ask(kubeconfig: Path | None, context: str | None, use: Callable[[Client], Aw
     from tensorfusion_iac.kube.client import Client
     from tensorfusion_iac.kube.errors import KubeError
 
-    path = kubeconfig or _DEFAULT.expanduser()
+    path = kubeconfig or _default()
     in_a_pod = kubeconfig is None and not path.is_file() and "KUBERNETES_SERVICE_HOST" in os.environ
     if not in_a_pod and not path.is_file():
         raise environment(f"there is no kubeconfig at {path}: give --kubeconfig (or KUBECONFIG)")
@@ -43,3 +43,10 @@ def ask(kubeconfig: Path | None, context: str | None, use: Callable[[Client], Aw
         return asyncio.run(run())
     except KubeError as error:
         raise environment(str(error)) from None
+
+
+def _default() -> Path:
+    try:
+        return _DEFAULT.expanduser()
+    except RuntimeError:  # a user without a home, as in our image
+        return _DEFAULT

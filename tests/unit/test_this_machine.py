@@ -90,6 +90,17 @@ def test_in_a_pod_the_commands_use_its_account(tmp_path: Path, monkeypatch: pyte
     assert "the service account's token is missing" in result.output  # here it is
 
 
+def test_a_user_without_a_home_has_no_kubeconfig(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless(_: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", homeless)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    result = run("status")
+    assert (result.exit_code, "there is no kubeconfig" in result.output) == (3, True)
+
+
 @pytest.mark.parametrize("command", [("doctor",), ("status",), ("top", "--once")])
 def test_without_a_kubeconfig_the_commands_say_so(tmp_path: Path, command: tuple[str, ...]) -> None:
     result = run(*command, "--kubeconfig", tmp_path / "none")
