@@ -79,7 +79,7 @@ class PodBinds:
         was = self._state.ledger.get(pod.uid)
         if was is not None and was.state is State.CONFIRMED:
             return ""  # a repeated call: it is bound with these GPUs
-        if pod.worker.gang is not None:
+        if pod.worker.gang is not None and was is not None and was.state is State.HELD:
             if why := await self._meet(pod):
                 self._drop_hold(pod.uid)
                 return why

@@ -75,6 +75,8 @@ class Gangs:
     _attempts: dict[Group, Attempt] = field(default_factory=dict)
     _meetings: dict[Group, Meeting] = field(default_factory=dict)
     _met_until: dict[Group, float] = field(default_factory=dict)
+    _started: set[Group] = field(default_factory=set)
+    """Groups of which enough were bound at a time: of some, members have finished since."""
     _refused: set[str] = field(default_factory=set)
     _told: dict[str, str] = field(default_factory=dict)
     _work: asyncio.Event = field(default_factory=asyncio.Event)
@@ -106,8 +108,7 @@ class Gangs:
     async def look(self) -> None:
         """Let go, wake or tell every group that has members which wait."""
         found = self.groups()
-        for gone in self._attempts.keys() - found.keys():
-            del self._attempts[gone]
+        self._forget_what_is_gone(found)
         for group, standing in found.items():
             try:
                 await self._look_at(standing)
@@ -119,24 +120,27 @@ class Gangs:
         """Groups that have members which wait."""
         self._known &= self.state.pods.keys()
         found = standings(self.state, (self.state.pods[uid] for uid in self._known))
+        self._started = {group for group in self._started if group in found and found[group].bound}
+        self._started |= {group for group, standing in found.items() if standing.started}
         return {group: standing for group, standing in found.items() if standing.waiting}
 
     def refusal(self, pod: GpuPod) -> str:
         """Why kube-scheduler may not place a member now; empty if it may."""
-        group = group_of(pod)
-        standing = self.groups().get(group) if group else None
-        problem = self.problem(standing) if standing else ""
+        standing = self._standing(pod)
+        problem = standing if isinstance(standing, str) else self.problem(standing)
         (self._refused.add if problem else self._refused.discard)(pod.uid)
         return problem
 
     async def meet(self, pod: GpuPod) -> str:
         """Wait until enough members have come to be bound; in words if they don't come in time, empty if they are there."""
-        group = group_of(pod)
-        standing = self.groups().get(group) if group else None
-        if group is None or standing is None or self._goes_on(standing):
+        standing = self._standing(pod)
+        if isinstance(standing, str):
+            return standing
+        if self._goes_on(standing):
             return ""
         if why := self.problem(standing):
             return why
+        group = standing.group
         meeting = self._meetings.get(group)
         if meeting is None:
             meeting = self._meetings[group] = Meeting(asyncio.get_running_loop().create_future())
@@ -205,9 +209,22 @@ class Gangs:
             self._known.add(pod.uid)
             self._work.set()
 
+    def _standing(self, pod: GpuPod) -> Standing | str:
+        """How the group of a member that waits stands; in words if the watch has not shown the pod yet."""
+        group = group_of(pod)
+        standing = self.groups().get(group) if group else None
+        return standing or "the pod is not known as a member of its group yet"
+
     def _goes_on(self, standing: Standing) -> bool:
         """Whether it has started, or enough members met a moment ago."""
-        return standing.started or self._met_until.get(standing.group, _NEVER) > self.state.clock()
+        return standing.group in self._started or self._met_until.get(standing.group, _NEVER) > self.state.clock()
+
+    def _forget_what_is_gone(self, found: dict[Group, Standing]) -> None:
+        now, pods = self.state.clock(), self.state.pods.keys()
+        self._attempts = {group: attempt for group, attempt in self._attempts.items() if group in found}
+        self._met_until = {group: until for group, until in self._met_until.items() if until > now}
+        self._refused &= pods
+        self._told = {uid: told for uid, told in self._told.items() if uid in pods}
 
     def _attempt(self, standing: Standing) -> Attempt:
         members = frozenset(pod.uid for pod in standing.members)

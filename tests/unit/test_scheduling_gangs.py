@@ -184,6 +184,27 @@ def test_members_of_a_started_group_that_come_later_are_let_go_one_by_one() -> N
     assert group.filter("c") == {}
 
 
+def test_a_member_that_is_made_anew_starts_though_another_has_finished() -> None:
+    group = Group(cards=4)
+    shown = {}
+    for name in ("a", "b", "c"):
+        group.server.create(name, needed=3)
+    group.look()
+    for name in ("a", "b", "c"):
+        shown[name] = group.cluster.merged(group.server.pods[name], group.cluster.bind(group.server.pods[name]), version=9)
+        group.cluster.see(shown[name])
+    group.look()
+    group.cluster.see(shown["a"] | {"status": {"phase": "Succeeded"}})
+    group.cluster.see(shown["b"], ChangeType.DELETED)
+    group.server.create("b2", needed=3)
+    group.look()
+    assert group.is_let_go("b2")
+    group.cluster.see(shown["c"], ChangeType.DELETED)  # with the last that ran a new start begins
+    group.server.create("c2", needed=3)
+    group.look()
+    assert not group.is_let_go("c2")
+
+
 def test_bindings_of_a_group_wait_for_each_other() -> None:
     group = Group(cards=2)
     for name in ("a", "b"):
