@@ -75,7 +75,7 @@ ALERTS = (
     Alert(
         "TensorFusionPodsWaiting", f"max({m.SCHEDULER_WAITING.name}) > 0", 15, "warning",
         "Pods have waited for GPUs for a quarter of an hour.",
-        "`tensorfusion status` lists them with the reason of each, `tensorfusion explain pod NAME` says more.",
+        "`tensorfusion status` lists them with the reason of each, `tensorfusion explain pod/NAME` says more.",
     ),
     Alert(
         "TensorFusionPoolFull",
