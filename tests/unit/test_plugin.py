@@ -1,29 +1,26 @@
-"""The component plugin's declarations beside the Python components, and its schema. `python tests/unit/test_plugin.py`
-writes the golden file anew, for review.
+"""The component plugin's declarations beside the Python components, and its schema. `PYTHONPATH=components
+python tests/unit/test_plugin.py` writes the golden file anew, for review.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pulumi
 import pytest
+from shims.arguments import VGPU
+from shims.declared import COMPONENTS, Requested, arguments_of, outputs_of
+from shims.plugin import Plugin
+from shims.received import in_camel_case, received, whole
 
 import tensorfusion_iac.components as real
 from tensorfusion_iac.api.fields import FIELDS
 
 CHECKOUT = Path(__file__).parents[2]
 GOLDEN = CHECKOUT / "tests" / "golden" / "schema.json"
-sys.path.append(str(CHECKOUT / "components"))
-
-from shims.arguments import VGPU  # noqa: E402
-from shims.declared import COMPONENTS, Requested, arguments_of, outputs_of  # noqa: E402
-from shims.plugin import Plugin  # noqa: E402
-from shims.received import in_camel_case, received, whole  # noqa: E402
 
 DECLARED = {component.__name__: component for component in COMPONENTS}
 
@@ -46,7 +43,7 @@ def test_every_component_of_the_package_is_declared() -> None:
 
 @pytest.mark.parametrize("name", DECLARED)
 def test_a_component_takes_the_same_arguments_in_every_language(name: str) -> None:
-    assert set(arguments_of(DECLARED[name])) == python_arguments(getattr(real, name))
+    assert set(arguments_of(DECLARED[name])) == python_arguments(getattr(real, name)), "declare it in components/shims too"
 
 
 @pytest.mark.parametrize("name", DECLARED)
@@ -75,7 +72,7 @@ def test_every_argument_is_explained_in_the_schema() -> None:
 
 
 def test_the_golden_schema_is_what_the_plugin_serves() -> None:
-    assert schema() == GOLDEN.read_text(), "if that is meant: python tests/unit/test_plugin.py"
+    assert schema() == GOLDEN.read_text(), "if that is meant: PYTHONPATH=components python tests/unit/test_plugin.py"
 
 
 def test_names_and_numbers_arrive_as_python_has_them() -> None:
