@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from promql import ask
@@ -178,3 +179,9 @@ def test_the_groups_are_what_prometheus_reads() -> None:
         assert set(rule) == {"alert", "expr", "for", "labels", "annotations"}
         assert re.fullmatch(r"\d+m", rule["for"])
     assert prometheus_rule("a", "b", {"release": "x"})["spec"] == {"groups": [group]}
+
+
+def test_the_guide_has_every_alert_with_its_time() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "observability.md").read_text()
+    rows = re.findall(r"^\| `(TensorFusion\w+)` \|.*\| (\d+) min \|$", page, re.MULTILINE)
+    assert rows == [(alert.name, str(alert.for_minutes)) for alert in ALERTS]
