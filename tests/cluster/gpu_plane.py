@@ -24,7 +24,6 @@ import yaml
 from running_plane import ControlPlane, tools
 
 from tensorfusion_iac.api import names
-from tensorfusion_iac.api.crd import crd_yaml, crds
 from tensorfusion_iac.api.levels import Isolation, Mode, QoS
 from tensorfusion_iac.api.vendors import Vendor
 from tensorfusion_iac.api.worker import Compute, Unit, WorkerSpec, canonical, to_json
@@ -171,9 +170,7 @@ def gpu_plane(folder: Path, groups: Sequence[NodeGroup], owner_pid: int | None =
         door.up(layout, door.Wish(groups=tuple(groups)), tools, lambda line: None, owner_pid=owner_pid)
     plane = GpuPlane(layout, Extender(layout.kubeconfig, port))
     try:
-        plane.kubectl("apply", "--server-side", "-f", "-", stdin=crd_yaml())
-        made = [definition["metadata"]["name"] for definition in crds()]
-        plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *(f"crd/{name}" for name in made))
+        plane.install_crds()
         plane.apply(*platform.priority_classes(), pool("p"))
         cards = sum(group.gpus_per_node * group.nodes for group in groups)
         plane.extender.start()

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import pytest
 
+from tensorfusion_iac.api.crd import crd_yaml, crds
 from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.local import commands, leftovers
 from tensorfusion_iac.local.layout import Layout
@@ -65,6 +66,12 @@ class ControlPlane:
         )  # fmt: skip
         assert run.returncode == 0, f"kubectl {' '.join(arguments)}: {run.stderr}"
         return run.stdout
+
+    def install_crds(self) -> None:
+        """Ours, as they are now, whoever wrote them before; established when this returns."""
+        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=crd_yaml())
+        names = [f"crd/{definition['metadata']['name']}" for definition in crds()]
+        self.kubectl("wait", "--for=condition=Established", "--timeout=30s", *names)
 
 
 @cache

@@ -20,7 +20,6 @@ from tensorfusion_iac.admission.configuration import CONFIGURATION, Address, web
 from tensorfusion_iac.admission.policies import policy_objects
 from tensorfusion_iac.admission.server import MUTATE_PATH
 from tensorfusion_iac.api import ENABLED_LABEL, key
-from tensorfusion_iac.api.crd import crd_yaml, crds
 from tensorfusion_iac.api.names import SYSTEM_NAMESPACE
 from tensorfusion_iac.components import platform
 from tensorfusion_iac.kube.client import Client
@@ -48,17 +47,15 @@ def apply(plane: ControlPlane, *items: dict[str, Any]) -> None:
 
 def install(plane: ControlPlane) -> None:
     """Everything but the webhook configurations."""
-    plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=crd_yaml())
-    names = [definition["metadata"]["name"] for definition in crds()]
-    plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *(f"crd/{name}" for name in names))
+    plane.install_crds()
     apply(plane, *platform.namespaces())
     apply(plane, *platform.service_accounts(), *platform.webhook_rights(), *platform.priority_classes())
     apply(plane, *policy_objects())
 
 
-def account_kubeconfig(plane: ControlPlane, folder: Path, account: str) -> Path:
-    """A kubeconfig with the rights of a service account of ours."""
-    token = plane.kubectl("create", "token", account, "-n", SYSTEM_NAMESPACE, "--duration=10h").strip()
+def account_kubeconfig(plane: ControlPlane, folder: Path, account: str, namespace: str = SYSTEM_NAMESPACE) -> Path:
+    """A kubeconfig with the rights of a service account, of ours by default."""
+    token = plane.kubectl("create", "token", account, "-n", namespace, "--duration=10h").strip()
     config = yaml.safe_load(plane.kubeconfig.read_text())
     cluster = config["clusters"][0]
     made = {

@@ -26,7 +26,6 @@ from fake_nvml import Fake, build
 from running_plane import ControlPlane
 from waiting import eventually
 
-from tensorfusion_iac.api.crd import crd_yaml, crds
 from tensorfusion_iac.api.effective import Amount, Effective, EffectiveCard, to_text
 from tensorfusion_iac.api.levels import Isolation, Mode, QoS
 from tensorfusion_iac.api.names import SYSTEM_NAMESPACE, key
@@ -131,9 +130,7 @@ def through_a_line(plane: ControlPlane, folder: Path) -> tuple[Line, Path]:
 @pytest.fixture(scope="module")
 def running(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("agent")
-    control_plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=crd_yaml())
-    names = [definition["metadata"]["name"] for definition in crds()]
-    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *(f"crd/{name}" for name in names))
+    control_plane.install_crds()
     node_object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
     control_plane.kubectl("create", "-f", "-", stdin=json.dumps(node_object))
     fake = Fake(build(folder / "built"), folder / "cards")

@@ -34,9 +34,7 @@ WITHOUT_KEEPING = {"dryRun": "All", "fieldValidation": "Strict"}
 @pytest.fixture(scope="module")
 def plane(control_plane: ControlPlane) -> ControlPlane:
     """The control plane with our CRDs, established."""
-    control_plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=crd_yaml())
-    names = [definition["metadata"]["name"] for definition in crds()]
-    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *(f"crd/{name}" for name in names))
+    control_plane.install_crds()
     return control_plane
 
 

@@ -6,13 +6,13 @@ Image, kubelet, container runtime, service network and Pod Security are real; th
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from pulumi_project import Project, new_project
 from real_node import JOB_IMAGE, POOL, RealNodePlane
+from waiting import eventually
 
 from tensorfusion_iac.api.names import AGENT_NAMESPACE, SYSTEM_NAMESPACE, key
 
@@ -46,16 +46,6 @@ def installed(real_node: RealNodePlane, real_platform: Project, tmp_path_factory
         project.pulumi("destroy", "--yes", "--skip-preview")
 
 
-def until(what: str, look: Callable[[], Any]) -> Any:
-    """What `look` finds, as soon as it finds something."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        if found := look():
-            return found
-        time.sleep(0.5)
-    raise AssertionError(f"{what}: not within {PATIENCE_S} s")
-
-
 def running(project: Project, namespace: str) -> dict[str, dict[str, Any]]:
     """The pods of a namespace that are ready and stay, by name."""
     return {
@@ -67,7 +57,10 @@ def running(project: Project, namespace: str) -> dict[str, dict[str, Any]]:
 
 
 def test_every_program_is_a_ready_pod_on_the_real_node(installed: Project) -> None:
-    pods = {**running(installed, SYSTEM_NAMESPACE), **until("the agent", lambda: running(installed, AGENT_NAMESPACE))}
+    pods = {
+        **running(installed, SYSTEM_NAMESPACE),
+        **eventually(lambda: running(installed, AGENT_NAMESPACE), "the agent", PATIENCE_S),
+    }
     programs = {item["metadata"]["labels"]["app.kubernetes.io/name"] for item in pods.values()}
     assert programs == {f"tensor-fusion-{name}" for name in ("agent", "controller", "scheduler", "webhook")}
     assert {item["spec"]["nodeName"] for item in pods.values()} == {"real-0"}
@@ -88,7 +81,9 @@ def test_the_workload_was_mutated_placed_and_is_enforced(installed: Project) -> 
         assert item["spec"]["schedulerName"] == "tensor-fusion-scheduler"
         assert json.loads(annotations[key("resolved")])["pool"] == POOL
         assert annotations[key("gpu-ids")].startswith("GPU-")
-    by = until("what holds the pods", lambda: [means(installed, name) for name in pods if means(installed, name)])
+    by = eventually(
+        lambda: [means(installed, name) for name in pods if means(installed, name)], "what holds the pods", PATIENCE_S
+    )
     assert set(by) == {"vram=driver,compute=freezer"}
 
 
@@ -103,15 +98,17 @@ def test_a_program_whose_pod_is_killed_is_back_and_works(installed: Project, rea
     label = f"app.kubernetes.io/name=tensor-fusion-{program}"
     before = set(running(installed, namespace))
     real_node.kubectl("delete", "pod", "-n", namespace, "-l", label, "--force", "--grace-period=0")
-    until(
-        f"another {program}",
+    eventually(
         lambda: [name for name in set(running(installed, namespace)) - before if name.startswith(f"tensor-fusion-{program}")],
-    )
+        f"another {program}", PATIENCE_S,
+    )  # fmt: skip
 
 
 def test_after_all_that_a_new_pod_is_mutated_placed_and_runs(installed: Project, real_node: RealNodePlane) -> None:
     old = set(running(installed, NAMESPACE))
     real_node.kubectl("delete", "pod", "-n", NAMESPACE, "--all", "--wait=false")
-    new = until("new pods", lambda: (found := running(installed, NAMESPACE)).keys() - old and len(found) == 2 and found)
+    new = eventually(
+        lambda: (found := running(installed, NAMESPACE)).keys() - old and len(found) == 2 and found, "new pods", PATIENCE_S
+    )
     for item in new.values():
         assert item["metadata"]["annotations"][key("gpu-ids")].startswith("GPU-")

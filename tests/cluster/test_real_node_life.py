@@ -7,16 +7,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 import yaml
 from real_node import JOB_IMAGE
 from running_plane import ControlPlane
+from waiting import eventually
 
 from tensorfusion_iac.local import leftovers
 from tensorfusion_iac.local.layout import Layout
@@ -84,15 +83,6 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
         machine.local("down", "--purge")
 
 
-def until(what: str, look: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        if found := look():
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"{what}: not within {PATIENCE_S} s")
-
-
 def test_a_pod_is_a_process_with_a_network_and_a_way_to_the_api_server(machine: Machine) -> None:
     script = (
         "import os, ssl, time, urllib.request as u\n"
@@ -109,10 +99,12 @@ def test_a_pod_is_a_process_with_a_network_and_a_way_to_the_api_server(machine: 
             "containers": [{"name": "main", "image": JOB_IMAGE, "command": ["python3", "-c", script]}],
         },
     }  # fmt: skip
-    until("the service account", lambda: "default" in machine.plane.kubectl("get", "serviceaccounts", "-n", "default"))
+    eventually(
+        lambda: "default" in machine.plane.kubectl("get", "serviceaccounts", "-n", "default"), "the service account", PATIENCE_S
+    )
     machine.plane.kubectl("create", "-f", "-", stdin=yaml.safe_dump(manifest))
     machine.plane.kubectl("wait", "pod/asks", "--for=condition=Ready", "--timeout=55s")
-    assert until("its answer", lambda: machine.plane.kubectl("logs", "asks")).strip() == "200"
+    assert eventually(lambda: machine.plane.kubectl("logs", "asks"), "its answer", PATIENCE_S).strip() == "200"
 
 
 def test_status_and_logs_know_the_node(machine: Machine) -> None:
@@ -125,8 +117,8 @@ def test_a_killed_node_comes_back_with_its_pods(machine: Machine) -> None:
     (node,) = (item for item in leftovers.find(machine.layout.root, "real-0") if "outside" in " ".join(item.process.cmdline()))
     before = set(machine.inside())
     node.process.send_signal(signal.SIGKILL)
-    until("a restart", lambda: restarts(machine) == 1)
-    until("its answer", lambda: logs(machine).strip() == "200")
+    eventually(lambda: restarts(machine) == 1, "a restart", PATIENCE_S)
+    eventually(lambda: logs(machine).strip() == "200", "its answer", PATIENCE_S)
     assert not before & set(machine.inside())
 
 
@@ -135,7 +127,7 @@ def test_a_killed_supervisor_leaves_nothing_that_down_does_not_end(machine: Mach
     supervisor.process.send_signal(signal.SIGKILL)
     assert machine.inside()
     machine.local("down")
-    until("an empty machine", lambda: not machine.left())
+    eventually(lambda: not machine.left(), "an empty machine", PATIENCE_S)
 
 
 def logs(machine: Machine) -> str:

@@ -21,8 +21,8 @@ import pytest
 import yaml
 from pulumi_project import Project, new_project, prepare
 from running_plane import ControlPlane
+from running_webhook import account_kubeconfig
 
-from tensorfusion_iac.api.crd import crd_yaml, crds
 from tensorfusion_iac.local import pulumi_home
 
 pytestmark = pytest.mark.cluster
@@ -97,9 +97,7 @@ def forge() -> Iterator[Forge]:
 @pytest.fixture(scope="module")
 def plane(control_plane: ControlPlane) -> ControlPlane:
     """The session's control plane with our CRDs and the preview's account."""
-    control_plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=crd_yaml())
-    made = [definition["metadata"]["name"] for definition in crds()]
-    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *(f"crd/{name}" for name in made))
+    control_plane.install_crds()
     control_plane.kubectl("apply", "-f", str(CI / "role.yaml"))
     return control_plane
 
@@ -119,17 +117,7 @@ def project(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> It
 @pytest.fixture(scope="module")
 def kubeconfig(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A kubeconfig with the rights of the preview's account."""
-    token = plane.kubectl("create", "token", "preview", "-n", "tensorfusion-preview").strip()
-    config = yaml.safe_load(plane.kubeconfig.read_text())
-    cluster = config["clusters"][0]
-    made = {
-        "apiVersion": "v1", "kind": "Config", "current-context": "it", "clusters": [cluster],
-        "users": [{"name": "it", "user": {"token": token}}],
-        "contexts": [{"name": "it", "context": {"cluster": cluster["name"], "user": "it"}}],
-    }  # fmt: skip
-    path = tmp_path_factory.mktemp("account") / "kubeconfig"
-    path.write_text(yaml.safe_dump(made))
-    return path
+    return account_kubeconfig(plane, tmp_path_factory.mktemp("account"), "preview", "tensorfusion-preview")
 
 
 @dataclass

@@ -16,7 +16,6 @@ from running_plane import ControlPlane
 from waiting import eventually
 
 from tensorfusion_iac.agent.server import AUDIENCE
-from tensorfusion_iac.api.crd import crd_yaml, crds
 from tensorfusion_iac.api.effective import Amount, Effective, EffectiveCard, to_text
 from tensorfusion_iac.api.levels import Isolation, Mode, QoS
 from tensorfusion_iac.api.names import CONTROLLER_ACCOUNT, SCHEDULER_ACCOUNT, SYSTEM_NAMESPACE, key
@@ -32,9 +31,7 @@ GIB = 2**30
 
 @pytest.fixture(scope="module")
 def plane(control_plane: ControlPlane) -> ControlPlane:
-    control_plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=crd_yaml())
-    names = [definition["metadata"]["name"] for definition in crds()]
-    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *(f"crd/{name}" for name in names))
+    control_plane.install_crds()
     return control_plane
 
 
