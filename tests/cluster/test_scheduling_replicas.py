@@ -214,7 +214,7 @@ class Load:
         self._create(LIVING - len(self._living))
 
     def _run(self) -> None:
-        while not self._over.is_set() or self.created < PODS_WANTED - LIVING:
+        while not self._over.is_set() or self.created < PODS_WANTED:
             if len(self._living) > LIVING - 8:
                 gone = self._rng.sample(self._living, 6)
                 self._living = [name for name in self._living if name not in gone]
