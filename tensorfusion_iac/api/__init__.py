@@ -5,13 +5,14 @@ resolution.worker or resolution.problems
 """
 
 from tensorfusion_iac.api.annotations import Parsed, annotation_naming, parse_annotations, write_annotations
+from tensorfusion_iac.api.at_hand import profile_name
 from tensorfusion_iac.api.context import UNJUDGED, Namespace, NotJudged, Owner
 from tensorfusion_iac.api.fields import FIELDS, Field
 from tensorfusion_iac.api.levels import PRIORITY, AutoscaleTarget, Feature, Isolation, Mode, QoS
 from tensorfusion_iac.api.names import API_VERSION, ENABLED_LABEL, GROUP, PREFIX, SCHEDULER_NAME, container_key, key
 from tensorfusion_iac.api.problem import Fault, Problem, SpecProblems, render
 from tensorfusion_iac.api.quantity import format_bytes, format_decimal, parse_quantity, parse_tflops, parse_vram
-from tensorfusion_iac.api.resolve import Resolution, profile_name, resolve
+from tensorfusion_iac.api.resolve import Resolution, resolve
 from tensorfusion_iac.api.resources import (
     GPU,
     KINDS,

@@ -20,7 +20,7 @@ from tensorfusion_iac.api.context import UNJUDGED, Namespace, NotJudged, Owner
 from tensorfusion_iac.api.levels import AutoscaleTarget, QoS
 from tensorfusion_iac.api.merge import Merge, begin, set_aside
 from tensorfusion_iac.api.mode import choose_mode
-from tensorfusion_iac.api.names import ENABLED_LABEL, PRIORITY_CLASS_PREFIX, key
+from tensorfusion_iac.api.names import ENABLED_LABEL, PRIORITY_CLASS_PREFIX
 from tensorfusion_iac.api.pod import Pod, read_pod
 from tensorfusion_iac.api.pools import take_pool
 from tensorfusion_iac.api.problem import Problem, quote
@@ -29,7 +29,7 @@ from tensorfusion_iac.api.resources.quota import GPUResourceQuota
 from tensorfusion_iac.api.resources.workload import WorkloadProfile
 from tensorfusion_iac.api.worker import Gang, ProfileRef, Source, WorkerSpec, canonical, to_json
 
-__all__ = ["Resolution", "profile_name", "resolve", "set_aside"]
+__all__ = ["Resolution", "resolve", "set_aside"]
 
 
 class Resolution(NamedTuple):
@@ -78,14 +78,6 @@ def resolve(
             merge.refuse(over.field, over.found, over.accepted, over.message, *over.lacking)
     problems, warnings = merge.certain()
     return Resolution(True, None if problems else worker, merge.sources, problems, warnings, parsed.forged)
-
-
-def profile_name(pod: object) -> str | None:
-    """The WorkloadProfile that a pod names, for the caller to look up."""
-    metadata = pod.get("metadata") if isinstance(pod, Mapping) else None
-    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
-    value = annotations.get(key("workload-profile")) if isinstance(annotations, Mapping) else None
-    return value if isinstance(value, str) and value else None
 
 
 def _not_enabled(pod: Pod) -> tuple[Problem, ...]:

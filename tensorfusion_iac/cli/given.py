@@ -12,12 +12,12 @@ from typing import Any
 
 from tensorfusion_iac.admission import AdmissionFacts, mutate
 from tensorfusion_iac.admission.draft import shape_problems
+from tensorfusion_iac.api.at_hand import pool_name, pools_at_hand, profile_name
 from tensorfusion_iac.api.context import UNJUDGED, Namespace, NotJudged
 from tensorfusion_iac.api.fields import AMOUNTS
 from tensorfusion_iac.api.names import key
-from tensorfusion_iac.api.pod import read_pod
 from tensorfusion_iac.api.problem import Problem
-from tensorfusion_iac.api.resolve import Resolution, profile_name, resolve
+from tensorfusion_iac.api.resolve import Resolution, resolve
 from tensorfusion_iac.api.resources import GPUPool, GPUResourceQuota, Model, ObjectMeta, WorkloadProfile
 from tensorfusion_iac.api.worker import Source
 from tensorfusion_iac.cli.objects import Object
@@ -70,7 +70,7 @@ class Given:
         cluster = _Cluster(
             AdmissionFacts(Namespace(namespace, self.namespaces.get(namespace)), template.owner),
             profile,
-            self._pools(template.pod, profile),
+            pools_at_hand(template.pod, profile, self.pools),
             self.quotas.get(namespace),
         )
         found = cluster.resolve(template.pod)
@@ -80,17 +80,6 @@ class Given:
             problems += shape_problems(template.pod) if isinstance(template.pod, Mapping) else ()
             problems += cluster.refused_later(template.pod, found)
         return Judgement(found.enabled, tuple(dict.fromkeys(problems)), found.warnings)
-
-    def _pools(self, pod: Any, profile: WorkloadProfile | NotJudged | None) -> Mapping[str, GPUPool] | NotJudged:
-        """The given pools, if the pod's is surely among them: the one it names, or one that is marked as the default."""
-        named = _pool_name(pod)
-        if named is None and profile is UNJUDGED:
-            return UNJUDGED
-        if named is None and isinstance(profile, WorkloadProfile):
-            named = profile.spec.pool_name or None
-        if named is not None:
-            return self.pools if named in self.pools else UNJUDGED
-        return self.pools if any(pool.is_default for pool in self.pools.values()) else UNJUDGED
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +100,7 @@ class _Cluster:
         """A pod that asks for nothing is wrong even if its pool is not given: only a quota or a profile gives amounts."""
         if self.profile is UNJUDGED or self.pools is not UNJUDGED:
             return
-        name = _pool_name(pod) or (self.profile.spec.pool_name if self.profile is not None else None) or "default"
+        name = pool_name(pod, self.profile) or "default"
         plain_pool = GPUPool(metadata=ObjectMeta(name=name, annotations={key("is-default-pool"): "true"}))
         found = resolve(pod, profile=self.profile, pools={name: plain_pool}, quota=self.quota)
         yield from (problem for problem in found.problems if set(AMOUNTS) <= set(problem.lacking))
@@ -128,11 +117,6 @@ class _Cluster:
             about_images = self.pools is UNJUDGED and problem.field == "gpupool"
             if problem not in found.problems and not about_images:
                 yield problem
-
-
-def _pool_name(pod: Any) -> str | None:
-    value = read_pod(pod).annotations.get(key("gpupool"))
-    return value if isinstance(value, str) and value else None
 
 
 def _labels(raw: Mapping[str, Any]) -> Mapping[str, str]:

@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from tensorfusion_iac.api import UNJUDGED, Namespace, Owner, Resolution, profile_name, resolve
-from tensorfusion_iac.api.names import GROUP, key
+from tensorfusion_iac.api import UNJUDGED, Namespace, Owner, Resolution, resolve
+from tensorfusion_iac.api.at_hand import pools_at_hand, profile_name
+from tensorfusion_iac.api.names import GROUP
 from tensorfusion_iac.api.pod_templates import pods_at_once, template_of
 from tensorfusion_iac.api.resources import GPUPool, WorkloadProfile
 
@@ -142,13 +143,9 @@ def workload_of(
         return None
     named = profile_name(pod)
     profile = profiles.get((item.namespace, named), UNJUDGED) if named is not None else None
-    pool = _mapping(_metadata(pod).get("annotations")).get(key("gpupool"))
-    if pool is None and isinstance(profile, WorkloadProfile):
-        pool = profile.spec.pool_name
-    surely = pool in pools if pool else profile is not UNJUDGED and any(each.is_default for each in pools.values())
     found = resolve(
         pod, owner=Owner(item.kind, item.name), namespace=Namespace(item.namespace), profile=profile,
-        pools=pools if surely else UNJUDGED, quota=UNJUDGED,
+        pools=pools_at_hand(pod, profile, pools), quota=UNJUDGED,
     )  # fmt: skip
     return Workload(item, found, named) if found.enabled else None
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorfusion_iac.api.annotations import annotation_naming
+from tensorfusion_iac.api.at_hand import profile_name
 from tensorfusion_iac.api.context import UNJUDGED
-from tensorfusion_iac.api.names import ENABLED_LABEL, PREFIX, key
+from tensorfusion_iac.api.names import ENABLED_LABEL, PREFIX
 from tensorfusion_iac.api.pod_templates import Template, pod_from, pods_at_once, template_of
-from tensorfusion_iac.api.resolve import profile_name, resolve
+from tensorfusion_iac.api.resolve import resolve
 from tensorfusion_iac.api.worker import Source, WorkerSpec
 from tensorfusion_iac.report.preview import Change, Manifest, Path
 from tensorfusion_iac.report.world import World
@@ -109,13 +110,12 @@ def asked(manifest: Manifest, world: World) -> Asked | None:
     profile = world.profile(namespace, named) if named is not None else None
     if named is not None and ("WorkloadProfile", namespace, named) in world.vague:
         unknown.append(f"WorkloadProfile {named}")
-    pool = _pool_named(pod) or (profile.spec.pool_name if profile is not None and profile is not UNJUDGED else None)
     resolution = resolve(
         pod,
         owner=template.owner,
         namespace=world.namespace(namespace),
         profile=profile,
-        pools=world.pools_for(pool or None) if profile is not UNJUDGED or pool else UNJUDGED,
+        pools=world.pools_for(pod, profile),
         quota=world.quotas.get(namespace),
     )
     enabled = resolution.enabled or ENABLED_LABEL in unknown
@@ -160,10 +160,3 @@ def _is_item(path: Path, spec: Path) -> bool:
     """Whether a whole container is unknown, or its name."""
     inside = path[len(spec) :] if path[: len(spec)] == spec else ()
     return inside[:1] == ("containers",) and (len(inside) == 2 or inside[2:] == ("name",))
-
-
-def _pool_named(pod: Any) -> str | None:
-    metadata = pod.get("metadata") if isinstance(pod, Mapping) else None
-    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
-    value = annotations.get(key("gpupool")) if isinstance(annotations, Mapping) else None
-    return value if isinstance(value, str) else None

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from tensorfusion_iac.api.at_hand import pool_name, pools_at_hand
 from tensorfusion_iac.api.context import UNJUDGED, Namespace, NotJudged
 from tensorfusion_iac.api.names import GROUP
 from tensorfusion_iac.api.resources import GPUPool, GPUResourceQuota, WorkloadProfile
@@ -40,12 +41,11 @@ class World:
         missing = self.whole and ("WorkloadProfile", namespace, name) not in self.objects
         return found if found is not None else None if missing else UNJUDGED
 
-    def pools_for(self, named: str | None) -> Mapping[str, GPUPool] | NotJudged:
-        """The pools, if the one that is meant is surely among them: the one named, else one that is the default."""
-        if self.whole:
+    def pools_for(self, pod: object, profile: WorkloadProfile | NotJudged | None) -> Mapping[str, GPUPool] | NotJudged:
+        """The pools, if the one that the pod means is surely among them, or surely does not exist."""
+        if self.whole and (profile is not UNJUDGED or pool_name(pod, profile) is not None):
             return self.pools
-        known = named in self.pools if named is not None else any(pool.is_default for pool in self.pools.values())
-        return self.pools if known else UNJUDGED
+        return pools_at_hand(pod, profile, self.pools)
 
     def namespace(self, name: str) -> Namespace:
         """The namespace with its labels; without them where they are not at hand."""
