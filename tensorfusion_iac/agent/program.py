@@ -47,7 +47,7 @@ from tensorfusion_iac.agent.pods import NodePod
 from tensorfusion_iac.agent.processes import ProcessTable
 from tensorfusion_iac.agent.pulser import Pulser
 from tensorfusion_iac.agent.reporting import Reporter
-from tensorfusion_iac.api.names import MPS_DIRECTORY
+from tensorfusion_iac.api.names import AGENT_METRICS_PORT, MPS_DIRECTORY
 from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.errors import KubeError
 from tensorfusion_iac.kube.resource import GPU_NODES, GPUS, LEASES
@@ -64,7 +64,7 @@ class Settings:
     node: str
     address: str = "127.0.0.1"
     listen: str = ""
-    metrics_port: int = 9460
+    metrics_port: int = AGENT_METRICS_PORT
     history_port: int = 9461
     cgroups: Path = MOUNT
     lifeline: Path = LIFELINE

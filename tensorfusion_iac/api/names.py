@@ -29,6 +29,7 @@ WEBHOOK_ACCOUNT = "tensor-fusion-webhook"
 SCHEDULER_ACCOUNT = "tensor-fusion-scheduler"
 CONTROLLER_ACCOUNT = "tensor-fusion-controller"
 AGENT_ACCOUNT = "tensor-fusion-agent"
+AGENT_METRICS_PORT = 9460
 PRIORITY_CLASS_PREFIX = "tensor-fusion-"
 WORKER_CONTAINER = "tensor-fusion-worker"
 CLIENT_CONTAINER = "tensor-fusion-client"

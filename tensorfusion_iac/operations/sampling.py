@@ -13,7 +13,13 @@ from collections.abc import Iterable, Mapping
 from prometheus_client.parser import text_string_to_metric_families
 
 from tensorfusion_iac.api.metrics import POD_COMPUTE, POD_VRAM_USED
-from tensorfusion_iac.api.names import AGENT_LEASE_NAMESPACE, AGENT_NAMESPACE, COMPONENT_LABEL, SYSTEM_NAMESPACE
+from tensorfusion_iac.api.names import (
+    AGENT_LEASE_NAMESPACE,
+    AGENT_METRICS_PORT,
+    AGENT_NAMESPACE,
+    COMPONENT_LABEL,
+    SYSTEM_NAMESPACE,
+)
 from tensorfusion_iac.controller.scaling import Row
 from tensorfusion_iac.controller.usage import Agent, Usage, agent_of
 from tensorfusion_iac.kube.client import Client
@@ -22,7 +28,6 @@ from tensorfusion_iac.kube.resource import LEASES, PODS
 from tensorfusion_iac.operations.observed import Object, at, name_of, namespace_of
 from tensorfusion_iac.operations.use import Sample
 
-METRICS_PORT = 9460
 RECENT_S = 90.0
 """How old a row of a history may be: two of its half minutes, and some delay."""
 
@@ -46,7 +51,7 @@ async def _agent_pods(client: Client) -> list[dict[str, object]]:
 
 async def _metrics(client: Client, pod: str) -> str:
     try:
-        return await client.text(f"/api/v1/namespaces/{AGENT_NAMESPACE}/pods/{pod}:{METRICS_PORT}/proxy/metrics")
+        return await client.text(f"/api/v1/namespaces/{AGENT_NAMESPACE}/pods/{pod}:{AGENT_METRICS_PORT}/proxy/metrics")
     except KubeError:
         return ""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor
+from math import ceil, floor, inf
 from typing import NamedTuple
 
 DEFAULT_SHARE = "25%"
@@ -58,5 +58,6 @@ def _share(value: object, count: int) -> Fraction:
     given = DEFAULT_SHARE if value is None else value
     if isinstance(given, str) and given.endswith("%") and given[:-1].isdigit():
         return Fraction(int(given[:-1]) * count, 100)
-    is_number = isinstance(given, (int, float)) and not isinstance(given, bool) and given >= 0
-    return Fraction(int(given)) if is_number else Fraction(0)  # type: ignore[call-overload]
+    if isinstance(given, (int, float)) and not isinstance(given, bool) and 0 <= given < inf:
+        return Fraction(int(given))
+    return Fraction(0)

@@ -54,6 +54,7 @@ CARRIED: list[tuple[dict[str, Any], dict[str, str], tuple[str, ...]]] = [
     (manifest(HAMI), FRACTION, ()),
     (manifest(VOLCANO), FRACTION, ()),
     (manifest(HAMI | {"nvidia.com/gpu": "2"}), FRACTION | {"gpu-count": "2"}, ()),
+    (manifest(HAMI | {"nvidia.com/gpumem": "3k"}), FRACTION, ()),
     (manifest(HAMI | {"nvidia.com/priority": 1}), FRACTION | {"qos": "low"}, ()),
     (manifest(HAMI, {}), FRACTION | {"inject-container": "c0"}, ()),
     (manifest(HAMI, HAMI | {"nvidia.com/gpu": 3}), FRACTION | {"container-gpu-count": '{"c0":1,"c1":3}'}, ()),

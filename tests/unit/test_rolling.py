@@ -23,6 +23,7 @@ from tensorfusion_iac.planning.rolling import Bounds, Progress, bounds, to_creat
         (3, 5, 7, Bounds(5, 3)),
         (2, 1.0, 0.0, Bounds(1, 0)),  # as pulumi has numbers
         (2, "many", True, Bounds(0, 1)),  # what can't be read is none
+        (2, float("inf"), None, Bounds(0, 1)),
         (0, None, None, Bounds(0, 1)),
     ],
 )

@@ -14,6 +14,8 @@ from typing import Any
 
 from tensorfusion_iac.api.catalogue import find
 from tensorfusion_iac.api.names import ENABLED_LABEL, key
+from tensorfusion_iac.api.problem import Fault
+from tensorfusion_iac.api.quantity import parse_quantity
 from tensorfusion_iac.cli.objects import Object
 from tensorfusion_iac.cli.pod_templates import template_of
 from tensorfusion_iac.cli.source.spec_fields import get
@@ -260,7 +262,8 @@ def _resources(container: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _whole(given: Mapping[str, Any], name: str) -> int | None:
+    """A whole number of something: `8000`, or as Kubernetes may spell it, `8k`. None if it is not given, or no number."""
     try:
-        return int(str(given[name]))
-    except (KeyError, ValueError):
+        return int(parse_quantity(str(given[name])))
+    except (KeyError, Fault):
         return None

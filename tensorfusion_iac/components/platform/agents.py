@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tensorfusion_iac.api.names import AGENT_ACCOUNT, AGENT_NAMESPACE
+from tensorfusion_iac.api.names import AGENT_ACCOUNT, AGENT_METRICS_PORT, AGENT_NAMESPACE
 from tensorfusion_iac.components.platform import pods
 from tensorfusion_iac.components.platform.foundation import RUNTIME_CLASS, Manifest, runtime_class
 from tensorfusion_iac.components.platform.settings import Agents, Settings
 
-METRICS_PORT, HISTORY_PORT = 9460, 9461
+METRICS_PORT, HISTORY_PORT = AGENT_METRICS_PORT, 9461
 CGROUPS = "/host/sys/fs/cgroup"
 """Where the host's cgroups are mounted; /sys/fs/cgroup of a container is its own, and read-only."""
 RUN_FOLDER, AGENT_RUN_FOLDER = "/run/tensor-fusion", "/run/tensor-fusion/agent"
