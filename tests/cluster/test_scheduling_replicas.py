@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -198,6 +199,16 @@ def wait_for_holder(plane: GpuPlane, replica: Replica) -> None:
     plane.until(f"the lease of {replica.name}", held)
 
 
+def in_office_first(plane: GpuPlane, replicas: tuple[Replica, Replica]) -> tuple[Replica, Replica]:
+    """The pair with the lease's holder first. A kube-scheduler that was too slow to renew it has ended, and is started again."""
+    for replica in replicas:
+        if replica.process is not None and replica.process.poll() is not None:
+            replica.start()
+    lease = plane.ask(lambda client: client.get(LEASES, LEASE, "kube-system"))
+    first, second = replicas
+    return (first, second) if lease["spec"]["holderIdentity"].startswith(f"{first.name}_") else (second, first)
+
+
 class Load:
     """Halves of cards that come and go, in a thread, until `stop`; then the cluster is filled to the last byte."""
 
@@ -251,7 +262,8 @@ def test_while_the_lease_changes_hands_only_its_holder_binds_and_nothing_is_lost
         load = Load(plane)
         for turn in range(FLIPS):
             time.sleep(1.5)
-            flip(plane, replicas[turn % 2], replicas[1 - turn % 2], "killed" if turn % 2 else "frozen")
+            holder, other = in_office_first(plane, replicas)
+            flip(plane, holder, other, "killed" if turn % 2 else "frozen")
         load.stop()
         full = plane.bound(NAMESPACE, LIVING)  # all of them: nothing is lost, and no hold of anybody is left behind
         reported = bindings_reported(plane)
@@ -265,9 +277,8 @@ def test_while_the_lease_changes_hands_only_its_holder_binds_and_nothing_is_lost
     assert Counter(promised(full).values()) == {80 * GIB: CARDS}
     assert record.most_promised <= 80 * GIB
     assert not record.bound_twice
-    assert [holder for at, (_, holder) in enumerate(record.holders) if at == 0 or record.holders[at - 1][1] != holder] == [
-        replicas[turn % 2].name for turn in range(FLIPS + 1)
-    ]
+    changes = sum(one[1] != next_one[1] for one, next_one in pairwise(record.holders))
+    assert changes >= FLIPS  # a busy machine may have had one more
     assert set(reported.values()) == {replica.name for replica in replicas}
     assert {name: record.holder(record.bound[name]) for name in reported} == reported
 
