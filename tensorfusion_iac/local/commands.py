@@ -186,33 +186,25 @@ def _scheduler(settings: Settings, layout: Layout, pki: Pki) -> Process:
     return Process("kube-scheduler", argv, probe, after=("kube-apiserver",))
 
 
+def _serve(program: str, kubeconfig: Path, port: int, *more: str) -> tuple[str, ...]:
+    """One of our programs, on the loopback interface."""
+    command = (sys.executable, "-m", "tensorfusion_iac.cli", "serve", program)
+    return (*command, f"--kubeconfig={kubeconfig}", f"--address={HOST}", f"--port={port}", *more)
+
+
 def _extender(settings: Settings, layout: Layout) -> Process:
     port = settings.ports.extender
-    argv = (
-        sys.executable,
-        "-m",
-        "tensorfusion_iac.cli",
-        "serve",
-        "scheduler",
-        f"--kubeconfig={layout.component_kubeconfig('extender')}",
-        f"--address={HOST}",
-        f"--port={port}",
-    )
+    argv = _serve("scheduler", layout.component_kubeconfig("extender"), port)
     probe = Probe(f"http://{HOST}:{port}/readyz")
     return Process("extender", argv, probe, after=("kube-apiserver",), until="the platform is deployed")
 
 
 def _controller(settings: Settings, layout: Layout) -> Process:
     port = settings.ports.controller
-    argv = (
-        sys.executable,
-        "-m",
-        "tensorfusion_iac.cli",
-        "serve",
+    argv = _serve(
         "controller",
-        f"--kubeconfig={layout.component_kubeconfig('controller')}",
-        f"--address={HOST}",
-        f"--port={port}",
+        layout.component_kubeconfig("controller"),
+        port,
         "--identity=local",  # one that is started again need not wait for the lease of the one before it
         f"--scaling-period={_SCALING_PERIOD_S}",
     )
@@ -222,30 +214,20 @@ def _controller(settings: Settings, layout: Layout) -> Process:
 
 def _simulated_agents(settings: Settings, layout: Layout) -> Process:
     port = settings.ports.simulated_agents
-    argv = (
-        sys.executable,
-        "-m",
-        "tensorfusion_iac.cli",
-        "serve",
+    argv = _serve(
         "simulated-agents",
-        f"--kubeconfig={layout.component_kubeconfig('simulated-agents')}",
-        f"--address={HOST}",
-        f"--port={port}",
+        layout.component_kubeconfig("simulated-agents"),
+        port,
         f"--history-step={_HISTORY_STEP_S}",
     )
     return Process("simulated-agents", argv, Probe(f"http://{HOST}:{port}/healthz"), after=("kube-apiserver",))
 
 
 def _webhook(settings: Settings, layout: Layout) -> Process:
-    argv = (
-        sys.executable,
-        "-m",
-        "tensorfusion_iac.cli",
-        "serve",
+    argv = _serve(
         "webhook",
-        f"--kubeconfig={layout.component_kubeconfig('webhook')}",
-        f"--address={HOST}",
-        f"--port={settings.ports.webhook}",
+        layout.component_kubeconfig("webhook"),
+        settings.ports.webhook,
         f"--host={HOST}",
         "--identity=local",
     )

@@ -111,6 +111,14 @@ def load_settings(path: Path) -> Settings | None:
         raise LocalError(f"{path} does not hold the settings of a control plane: {_first(error)}") from None
 
 
+def needed_settings(path: Path) -> Settings:
+    """The same, for who cannot do without; LocalError if there are none."""
+    settings = load_settings(path)
+    if settings is None:
+        raise LocalError(f"{path} is missing: `tensorfusion local up` writes it")
+    return settings
+
+
 def load_runtime(path: Path) -> Runtime | None:
     """The supervisor's record; None if there is none that can be read, since all of it can be found out again."""
     try:

@@ -24,7 +24,7 @@ from tensorfusion_iac.local.fleet_keeper import FleetKeeper
 from tensorfusion_iac.local.layout import Layout
 from tensorfusion_iac.local.locks import locked
 from tensorfusion_iac.local.probing import Prober
-from tensorfusion_iac.local.state import Runtime, Settings, load_settings, save
+from tensorfusion_iac.local.state import Runtime, Settings, load_settings, needed_settings, save
 from tensorfusion_iac.local.supervised import Supervised
 
 LOCK_WAIT_S = 5.0
@@ -126,9 +126,7 @@ def main(arguments: list[str]) -> int:
     layout = Layout.at(Path(arguments[0]))
     try:
         with locked(layout.supervisor_lock, LOCK_WAIT_S):
-            settings = load_settings(layout.settings)
-            if settings is None:
-                raise LocalError(f"{layout.settings} is missing: `tensorfusion local up` writes it")
+            settings = needed_settings(layout.settings)
             owner = psutil.Process(int(arguments[1])) if len(arguments) > 1 else None
             if os.fork():
                 os._exit(0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, cast
@@ -11,6 +10,7 @@ from typing import Any, cast
 import pytest
 from controller_values import DEPLOYMENT, GIB, NOW, effective, pod, worker
 from planning_values import card
+from scripted_server import Script
 
 from tensorfusion_iac.api import names
 from tensorfusion_iac.api.effective import Amount, Effective, EffectiveCard, to_text
@@ -25,7 +25,7 @@ from tensorfusion_iac.controller.quotas import status_changes, used_of
 from tensorfusion_iac.controller.scaling import Row, blank, learned
 from tensorfusion_iac.controller.wanting import Subject, original_of, want
 from tensorfusion_iac.controller.writing import NotHolderError, Writer
-from tensorfusion_iac.kube.client import Client, Event, Listing
+from tensorfusion_iac.kube.client import Client, Event
 from tensorfusion_iac.kube.errors import ApiError
 from tensorfusion_iac.kube.informer import Informer, running
 from tensorfusion_iac.kube.resource import PODS
@@ -33,26 +33,6 @@ from tensorfusion_iac.planning.recommend import Ceiling, Policy, Side, policy_of
 
 CARDS = tuple(card(f"GPU-{at}") for at in range(8))  # 100 TFLOPS and 80 GiB each
 Pod = dict[str, Any]
-
-
-class Script:
-    """An API server that answers lists and watches in turn; the last watch never ends."""
-
-    def __init__(self, *answers: list[Any] | Exception) -> None:
-        self.answers, self.exhausted = list(answers), asyncio.Event()
-
-    async def list(self, *_: Any, **__: Any) -> Listing:
-        return Listing(cast("list[Any]", self.answers.pop(0)), "100")
-
-    async def watch(self, *_: Any, **__: Any) -> AsyncGenerator[Event, None]:
-        if not self.answers:
-            self.exhausted.set()
-            await asyncio.Event().wait()
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        for event in answer:
-            yield event
 
 
 def seen(*answers: list[Any] | Exception) -> PodIndex:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
+from scripted_server import Script
 
-from tensorfusion_iac.kube.client import Event, Listing
+from tensorfusion_iac.kube.client import Event
 from tensorfusion_iac.kube.errors import ApiError, ApiUnreachable
 from tensorfusion_iac.kube.informer import Change, ChangeType, Informer, running
 from tensorfusion_iac.kube.resource import PODS
@@ -17,32 +17,6 @@ from tensorfusion_iac.kube.resource import PODS
 def pod(name: str, version: int, uid: str = "") -> dict[str, Any]:
     metadata = {"namespace": "ns", "name": name, "uid": uid or f"uid-{name}", "resourceVersion": str(version)}
     return {"metadata": metadata | {"managedFields": [{"manager": "someone"}]}}
-
-
-class Script:
-    """Answers lists and watches in turn; the last watch never ends. An exception in the place of an answer is raised."""
-
-    def __init__(self, *answers: list[Any] | Exception) -> None:
-        self.answers = list(answers)
-        self.watched_from: list[str] = []
-        self.exhausted = asyncio.Event()
-
-    async def list(self, *_: Any, **__: Any) -> Listing:
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return Listing(answer, "100")
-
-    async def watch(self, *_: Any, resource_version: str, **__: Any) -> AsyncGenerator[Event, None]:
-        self.watched_from.append(resource_version)
-        if not self.answers:
-            self.exhausted.set()
-            await asyncio.Event().wait()
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        for event in answer:
-            yield event
 
 
 def follow(*answers: list[Any] | Exception) -> tuple[list[Change], Informer, Script]:

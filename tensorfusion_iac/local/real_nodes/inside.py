@@ -22,7 +22,7 @@ from tensorfusion_iac.local.real_nodes.loading import load_images
 from tensorfusion_iac.local.real_nodes.network import ip
 from tensorfusion_iac.local.real_nodes.outside import GO, nodes_of
 from tensorfusion_iac.local.real_nodes.plan import RealNode
-from tensorfusion_iac.local.state import load_settings
+from tensorfusion_iac.local.state import needed_settings
 from tensorfusion_iac.local.supervised import LOG_LIMIT_BYTES
 
 KUBELET_WOULD_SET = {
@@ -143,9 +143,7 @@ def main(arguments: list[str]) -> int:
     """Be the node that the arguments name."""
     layout = Layout.at(Path(arguments[0]))
     try:
-        settings = load_settings(layout.settings)
-        if settings is None:
-            raise LocalError(f"{layout.settings} is missing: `tensorfusion local up` writes it")
+        settings = needed_settings(layout.settings)
         nodes = nodes_of(layout, settings)
         return run(nodes[int(arguments[1])], nodes, settings.tools)
     except (LocalError, OSError) as error:

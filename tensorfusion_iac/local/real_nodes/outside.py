@@ -22,7 +22,7 @@ from tensorfusion_iac.local.layout import Layout
 from tensorfusion_iac.local.real_nodes import cgroups
 from tensorfusion_iac.local.real_nodes.network import ip, remove_link
 from tensorfusion_iac.local.real_nodes.plan import RealNode, bridge_name, planned
-from tensorfusion_iac.local.state import Settings, load_settings
+from tensorfusion_iac.local.state import Settings, needed_settings
 
 NAMESPACES = ("--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup")
 GO = b"go\n"
@@ -123,10 +123,7 @@ def main(arguments: list[str]) -> int:
     """Run the node that the arguments name."""
     layout = Layout.at(Path(arguments[0]))
     try:
-        settings = load_settings(layout.settings)
-        if settings is None:
-            raise LocalError(f"{layout.settings} is missing: `tensorfusion local up` writes it")
-        return run(nodes_of(layout, settings)[int(arguments[1])])
+        return run(nodes_of(layout, needed_settings(layout.settings))[int(arguments[1])])
     except (LocalError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
