@@ -22,6 +22,7 @@ Json = Mapping[str, Any]
 RUNTIMES = ("cluster", "local", "external")
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _OLDEST = (1, 33)
+_HOST = re.compile(r"([A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\])(:[1-9][0-9]{0,4})?")
 _VERSION = re.compile(r"v?(\d+\.\d+(?:\.\d+)?)")
 _AGENT_ARGUMENTS = ("agent_node_selector", "agent_tolerations", "agent_toolkit_folder", "agent_mps", "container_runtime")
 _EVERYWHERE = ("runtime", "crds")
@@ -45,6 +46,7 @@ class ControlPlaneArguments(TypedDict, total=False):
     webhook_host_network: bool
     webhook_port: int
     api_server_ports: Sequence[int]
+    external_scaler_hosts: Sequence[str]
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"]
     monitoring: Literal["prometheus-operator"]
     monitoring_labels: Mapping[str, str]
@@ -80,7 +82,8 @@ def settings_of(given: Mapping[str, Any]) -> Settings:
     """The settings for `runtime="cluster"`, from arguments without a problem."""
     shared = (
         "image", "scheduler_image", "image_pull_secrets", "resources", "node_selector", "tolerations", "certificates",
-        "webhook_host_network", "webhook_port", "api_server_ports", "log_level", "monitoring", "monitoring_labels",
+        "webhook_host_network", "webhook_port", "api_server_ports", "external_scaler_hosts", "log_level", "monitoring",
+        "monitoring_labels",
     )  # fmt: skip
     replicas = given.get("replicas", {})
     return Settings(
@@ -133,6 +136,7 @@ def _in_cluster(given: dict[str, Any], checks: Checks) -> None:
             checks.problems.append(Problem(name, quote(given.pop(name)), f"one of {', '.join(accepted)}"))
     _keep(given, checks, "webhook_port", _is_port, "a port from 1 to 65535")
     _keep(given, checks, "api_server_ports", _list_of(_is_port), "a list of ports from 1 to 65535")
+    _keep(given, checks, "external_scaler_hosts", _list_of(_is_host), "a list of HOST or HOST:PORT")
     _keep(given, checks, "replicas", _is_replicas, f"a whole number from 1, or a mapping of {', '.join(DEPLOYMENTS)} to such")
     _keep(given, checks, "tolerations", _list_of(_is_mapping), "a list of tolerations")
     _keep(given, checks, "agent_tolerations", _list_of(_is_mapping), "a list of tolerations")
@@ -179,6 +183,10 @@ def _keep(given: dict[str, Any], checks: Checks, name: str, fits: Callable[[Any]
 
 def _is_port(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 65535
+
+
+def _is_host(value: Any) -> bool:
+    return isinstance(value, str) and _HOST.fullmatch(value) is not None
 
 
 def _is_count(value: Any) -> bool:

@@ -202,14 +202,23 @@ def test_nothing_is_reached_but_what_has_to_be() -> None:
         "tensor-fusion-system/deny": ([], []),
         "tensor-fusion-system/tensor-fusion-webhook": ([9443], server),
         "tensor-fusion-system/tensor-fusion-scheduler": ([], server),
-        "tensor-fusion-system/tensor-fusion-controller": ([], "all"),
+        "tensor-fusion-system/tensor-fusion-controller": ([], [*server, 9461]),
         "tensor-fusion-agent/deny": ([], []),
         "tensor-fusion-agent/tensor-fusion-agent": ([9461], server),
     }
     monitored = reach(replace(SETTINGS, monitoring="prometheus-operator", api_server_ports=[16443]))
     assert monitored["tensor-fusion-system/tensor-fusion-scheduler"] == ([9481], [16443])
-    assert monitored["tensor-fusion-system/tensor-fusion-controller"] == ([9480], "all")
+    assert monitored["tensor-fusion-system/tensor-fusion-controller"] == ([9480], [16443, 9461])
     assert monitored["tensor-fusion-agent/tensor-fusion-agent"] == ([9461, 9460], [16443])
+
+
+def test_external_scalers_are_the_controllers_only_way_to_elsewhere() -> None:
+    settings = replace(SETTINGS, external_scaler_hosts=["scaler.example:8443"])
+    assert reach(settings)["tensor-fusion-system/tensor-fusion-controller"] == ([], "all")
+    (container,) = next(iter(
+        item["spec"]["template"]["spec"]["containers"] for item in platform.controller(settings) if item["kind"] == "Deployment"
+    ))  # fmt: skip
+    assert "--external-scaler-host=scaler.example:8443" in container["args"]
 
 
 def test_the_agents_history_is_for_the_controller_alone() -> None:

@@ -34,8 +34,9 @@ def network_policies(settings: Settings) -> Iterator[Manifest]:
     yield _denied(SYSTEM_NAMESPACE)
     yield _policy(WEBHOOK_ACCOUNT, SYSTEM_NAMESPACE, [{"ports": _ports([settings.webhook_port])}], [server])
     yield _policy(SCHEDULER_ACCOUNT, SYSTEM_NAMESPACE, _scraped(TELEMETRY_PORT) if monitored else [], [server])
-    # To agents, and to the external scalers of workloads, which are wherever their owners say.
-    yield _policy(CONTROLLER_ACCOUNT, SYSTEM_NAMESPACE, _scraped(CONTROLLER_PORT) if monitored else [], [{}])
+    # A policy knows no names of hosts, so external scalers open the way to all; the controller itself keeps to those listed.
+    reached: list[Manifest] = [{}] if settings.external_scaler_hosts else [server, {"ports": _ports([HISTORY_PORT])}]
+    yield _policy(CONTROLLER_ACCOUNT, SYSTEM_NAMESPACE, _scraped(CONTROLLER_PORT) if monitored else [], reached)
     if settings.agents is None:
         return
     controller = {"namespaceSelector": {"matchLabels": {_NAMESPACE: SYSTEM_NAMESPACE}}}

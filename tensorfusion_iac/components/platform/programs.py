@@ -28,8 +28,9 @@ _CONFIG_FOLDER, _CONFIG_FILE = "/etc/tensor-fusion/scheduler", "config.yaml"
 def controller(settings: Settings) -> Iterator[Manifest]:
     """The controller."""
     yield pods.disruption_budget(CONTROLLER_ACCOUNT)
+    hosts = [f"--external-scaler-host={host}" for host in settings.external_scaler_hosts]
     serving = pods.container(
-        "controller", settings, ["serve", "controller", f"--port={CONTROLLER_PORT}"],
+        "controller", settings, ["serve", "controller", f"--port={CONTROLLER_PORT}", *hosts],
         ports={"metrics": CONTROLLER_PORT}, probes=pods.probes("HTTP", "metrics"),
     )  # fmt: skip
     yield pods.deployment(CONTROLLER_ACCOUNT, settings, settings.replicas_of("controller"), [serving])
