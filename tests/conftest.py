@@ -1,8 +1,7 @@
 """Settings of all tests: how hypothesis looks for counter-examples, and which files stay together if several workers run.
 
 No example is judged by how long it takes, since machines are shared; and a law of what is admitted may draw many objects that
-are not. In CI the examples are the same in each run, so that a
-change is judged by its own faults; elsewhere they are new each time.
+are not. In CI the examples are the same in each run, so that a change is judged by its own faults; elsewhere they are new.
 """
 
 from __future__ import annotations
