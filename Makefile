@@ -11,7 +11,7 @@ STAMP  := $(VENV)/.installed
 # What fails is run once more by itself: on a busy machine a real cluster can be slower than a test's patience.
 run-tests = $(BIN)/pytest -q $(1) || { echo "== once more, what failed"; $(BIN)/pytest -q --last-failed --last-failed-no-failures none $(1); }
 
-.PHONY: help setup tools demo test test-fast lint format docs lock freeze sbom bench clean
+.PHONY: help setup tools demo test test-fast lint format docs lock sdk freeze sbom bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -37,7 +37,11 @@ tools: setup  ## provide pulumi, Kubernetes and kwok (found on this machine, or 
 demo: setup  ## a control plane on this machine, then a real `pulumi up` of the quick start
 	@$(BIN)/tensorfusion demo
 
+# Without root there are no real nodes, and the tests that need one say so.
+TEST_TOOLS = rules languages $(if $(filter 0,$(shell id -u)),node)
+
 test: tools  ## all tests, those against a real control plane and with real processes too
+	@$(BIN)/python -m tensorfusion_iac.local.toolchain $(TEST_TOOLS) > /dev/null
 	@$(call run-tests,-n 2 tests/unit tests/components)
 	@$(call run-tests,tests/agent)
 	@$(call run-tests,-n 2 --dist loadfile --no-loadscope-reorder tests/cluster)
@@ -54,6 +58,10 @@ format: setup  ## rewrite the code in the project's format
 docs: setup  ## rewrite the generated pages
 	@$(BIN)/python -m tensorfusion_iac.api.reference
 	@$(BIN)/python -m tensorfusion_iac.cli.reference > docs/reference/cli.md
+	@PYTHONPATH=components $(BIN)/python tests/unit/test_plugin.py
+
+sdk: setup  ## the Go and TypeScript SDKs of the plugin, into sdk/
+	@$(BIN)/python components/make_sdk.py
 
 lock: setup  ## resolve the dependencies again
 	@$(UV) pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet --upgrade --output-file requirements.lock
