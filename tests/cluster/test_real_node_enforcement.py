@@ -7,10 +7,11 @@ The agent is a pod of the DaemonSet, with the real pynvml over simulated cards; 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,16 @@ import pytest
 from fake_nvml import NOT_SUPPORTED, Card
 from pulumi_project import Project, new_project
 from real_node import JOB_IMAGE, POOL, RealNodePlane
+from waiting import eventually
 
 from tensorfusion_iac.api.effective import Effective, from_text, to_text
 from tensorfusion_iac.api.names import AGENT_NAMESPACE, SYSTEM_NAMESPACE, key
 
 pytestmark = pytest.mark.cluster
 
-PATIENCE_S, POLL_S = 60.0, 0.05
 PROBE_S = float(os.environ.get("REAL_NODE_PROBE_S", "20"))
 GIB = 2**30
+log = logging.getLogger(__name__)
 NAMESPACE = "held"
 PROGRAM = f"""
 import pulumi
@@ -59,17 +61,7 @@ def held(real_node: RealNodePlane, real_platform: Project, tmp_path_factory: pyt
     finally:
         for call in ("nvmlDeviceGetMemoryLimits_v1", "nvmlDeviceSetMemoryLimits_v1"):
             real_node.cards.answer(call, 0)
-        project.pulumi("destroy", "--yes", "--skip-preview")
-
-
-def until(what: str, look: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
-    """What `look` finds, as soon as it finds something."""
-    deadline = time.monotonic() + patience_s
-    while time.monotonic() < deadline:
-        if found := look():
-            return found
-        time.sleep(POLL_S)
-    raise AssertionError(f"{what}: not within {patience_s} s")
+        real_node.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
 
 
 def pod(project: Project, name: str) -> dict[str, Any]:
@@ -133,14 +125,14 @@ def test_the_limits_of_memory_are_set_on_pod_and_container(held: Project, real_n
         found = real_node.cards.limits(real_node.cards.cards[0])
         return {path: amounts for path, amounts in found.items() if item["metadata"]["uid"] in path}
 
-    until("two limits", lambda: len(limits()) == 2)
+    eventually(lambda: len(limits()) == 2, "two limits")
     assert set(limits().values()) == {(4 * GIB, 4 * GIB)}
 
 
 def test_two_that_want_all_get_what_they_may(held: Project, real_node: RealNodePlane) -> None:
     card = real_node.cards.cards[0]
     thirty, seventy = (process_of(card, real_node, pod(held, name)) for name in ("thirty", "seventy"))
-    until("the smaller one is held", lambda: 0.2 < share(real_node, 0, thirty) < 0.4)
+    eventually(lambda: 0.2 < share(real_node, 0, thirty) < 0.4, "the smaller one is held")
     less, more = shares(real_node, 0, [thirty, seventy])
     assert 0.2 < less < 0.4
     assert more > 1.5 * less
@@ -148,16 +140,16 @@ def test_two_that_want_all_get_what_they_may(held: Project, real_node: RealNodeP
 
 def test_the_means_are_told_per_pod(held: Project) -> None:
     for name in ("thirty", "seventy", "greedy"):
-        annotations = until(
-            "enforced-by", lambda name=name: (a := pod(held, name)["metadata"]["annotations"]).get(key("enforced-by")) and a
+        annotations = eventually(
+            lambda name=name: (a := pod(held, name)["metadata"]["annotations"]).get(key("enforced-by")) and a, "enforced-by"
         )
         assert annotations[key("enforced-by")] == "vram=driver,compute=freezer"
 
 
 def test_an_exec_probe_beside_a_held_job_does_not_fail(held: Project, real_node: RealNodePlane) -> None:
-    until(
-        "the job is frozen at times",
+    eventually(
         lambda: any((each / "tf-duty").is_dir() for each in cgroups_of(real_node, pod(held, "thirty"))),
+        "the job is frozen at times",
     )
     time.sleep(PROBE_S)
     (status,) = pod(held, "thirty")["status"]["containerStatuses"]
@@ -166,12 +158,10 @@ def test_an_exec_probe_beside_a_held_job_does_not_fail(held: Project, real_node:
     assert events == ""
 
 
-def test_changed_amounts_are_in_force_without_a_restart(
-    held: Project, real_node: RealNodePlane, record_property: Callable[[str, object], None]
-) -> None:
+def test_changed_amounts_are_in_force_without_a_restart(held: Project, real_node: RealNodePlane) -> None:
     item, card = pod(held, "greedy"), real_node.cards.cards[1]
     pid = process_of(card, real_node, item)
-    until("it is held to a half", lambda: 0.4 < share(real_node, 1, pid) < 0.6)
+    eventually(lambda: 0.4 < share(real_node, 1, pid) < 0.6, "it is held to a half")
     changed = json.loads(item["metadata"]["annotations"][key("effective")])
     for amounts in (changed["cards"][0]["requests"], changed["cards"][0]["limits"]):
         amounts.update(percent="10", tflops="31.2", vram=1 * GIB)
@@ -181,34 +171,32 @@ def test_changed_amounts_are_in_force_without_a_restart(
         "annotate", "pod", "-n", NAMESPACE, item["metadata"]["name"], "--overwrite", f"--as={scheduler}",
         f"{key('effective')}={to_text(from_text(json.dumps(changed)))}",
     )  # fmt: skip
-    until(
-        "memory",
+    eventually(
         lambda: (
             {1 * GIB} == {hard for path, (_, hard) in real_node.cards.limits(card).items() if item["metadata"]["uid"] in path}
         ),
+        "memory",
     )
-    record_property("effective in force after, s", round(time.monotonic() - begin_s, 2))
-    until("compute", lambda: share(real_node, 1, pid) < 0.15)
+    log.info("a changed limit of memory in force after %.2f s", time.monotonic() - begin_s)
+    eventually(lambda: share(real_node, 1, pid) < 0.15, "compute")
     assert pod(held, "greedy")["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
-def test_killing_the_agents_container_leaves_nothing_frozen(
-    held: Project, real_node: RealNodePlane, record_property: Callable[[str, object], None]
-) -> None:
+def test_killing_the_agents_container_leaves_nothing_frozen(held: Project, real_node: RealNodePlane) -> None:
     """The watchdog has a container of its own. The agent that comes back finds an older driver: the next test's."""
     duties = [each / "tf-duty" for name in ("thirty", "greedy") for each in cgroups_of(real_node, pod(held, name))]
     duties = [each for each in duties if each.is_dir()]
     assert len(duties) == 2
     agent = agent_pid(real_node)
     older_driver(real_node)
-    until("one is frozen", lambda: any(frozen(each) for each in duties))
+    eventually(lambda: any(frozen(each) for each in duties), "one is frozen")
     os.kill(agent, signal.SIGKILL)
     begin_s = time.monotonic()
-    until("all run", lambda: not any(frozen(each) for each in duties), 10.0)
-    record_property("thawed after, s", round(time.monotonic() - begin_s, 2))
+    eventually(lambda: not any(frozen(each) for each in duties), "all run", 10.0)
+    log.info("everything runs %.2f s after the end of the agent", time.monotonic() - begin_s)
     time.sleep(1)
     assert not any(frozen(each) for each in duties) or agent_restarts(held)
-    until("the agent is back", lambda: agent_restarts(held) == 1 and agent_is_ready(held))
+    eventually(lambda: agent_restarts(held) == 1 and agent_is_ready(held), "the agent is back")
 
 
 def test_a_process_over_its_memory_limit_is_ended_with_an_event(held: Project, real_node: RealNodePlane) -> None:
@@ -216,12 +204,12 @@ def test_a_process_over_its_memory_limit_is_ended_with_an_event(held: Project, r
     if vram_means(real_node) != {"watch"}:
         older_driver(real_node)
         os.kill(agent_pid(real_node), signal.SIGKILL)
-    until("an agent that watches", lambda: vram_means(real_node) == {"watch"})
+    eventually(lambda: vram_means(real_node) == {"watch"}, "an agent that watches")
     item = pod(held, "greedy")
     slot = next(slot for slot in real_node.cards.cards[1].processes if slot.pid)
     slot.used_bytes = 3 * GIB
-    until("the process was ended", lambda: pod(held, "greedy")["status"]["containerStatuses"][0]["restartCount"] == 1)
-    until("the events", lambda: reasons(real_node, item) >= {"VRAMLimitExceeded", "VRAMLimitEnforced"})
+    eventually(lambda: pod(held, "greedy")["status"]["containerStatuses"][0]["restartCount"] == 1, "the process was ended")
+    eventually(lambda: reasons(real_node, item) >= {"VRAMLimitExceeded", "VRAMLimitEnforced"}, "the events")
 
 
 def older_driver(plane: RealNodePlane) -> None:

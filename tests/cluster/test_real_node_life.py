@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -18,6 +19,8 @@ from running_plane import ControlPlane
 from waiting import eventually
 
 from tensorfusion_iac.local import leftovers
+from tensorfusion_iac.local.images.oci import Image, write_archive, write_layer
+from tensorfusion_iac.local.images.python_root import with_libraries
 from tensorfusion_iac.local.layout import Layout
 from tensorfusion_iac.local.real_nodes import preconditions
 from tensorfusion_iac.local.real_nodes.plan import bridge_name
@@ -83,6 +86,11 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
         machine.local("down", "--purge")
 
 
+def pod(name: str, container: dict[str, Any]) -> dict[str, Any]:
+    spec = {"nodeSelector": {"kubernetes.io/hostname": "real-0"}, "terminationGracePeriodSeconds": 0, "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
 def test_a_pod_is_a_process_with_a_network_and_a_way_to_the_api_server(machine: Machine) -> None:
     script = (
         "import os, ssl, time, urllib.request as u\n"
@@ -92,17 +100,11 @@ def test_a_pod_is_a_process_with_a_network_and_a_way_to_the_api_server(machine: 
         "print(u.urlopen(ask, context=ssl.create_default_context(cafile=folder + 'ca.crt')).status, flush=True)\n"
         "time.sleep(3600)\n"
     )
-    manifest = {
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "asks", "namespace": "default"},
-        "spec": {
-            "nodeSelector": {"kubernetes.io/hostname": "real-0"}, "terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "main", "image": JOB_IMAGE, "command": ["python3", "-c", script]}],
-        },
-    }  # fmt: skip
+    container = {"name": "main", "image": JOB_IMAGE, "command": ["python3", "-c", script]}
     eventually(
         lambda: "default" in machine.plane.kubectl("get", "serviceaccounts", "-n", "default"), "the service account", PATIENCE_S
     )
-    machine.plane.kubectl("create", "-f", "-", stdin=yaml.safe_dump(manifest))
+    machine.plane.kubectl("create", "-f", "-", stdin=yaml.safe_dump(pod("asks", container)))
     machine.plane.kubectl("wait", "pod/asks", "--for=condition=Ready", "--timeout=55s")
     assert eventually(lambda: machine.plane.kubectl("logs", "asks"), "its answer", PATIENCE_S).strip() == "200"
 
@@ -111,6 +113,14 @@ def test_status_and_logs_know_the_node(machine: Machine) -> None:
     shown = json.loads(machine.local("status", "--output", "json"))
     assert {"node-network", "real-0"} <= {process["name"] for process in shown["processes"] if process["health"] == "ok"}
     assert "kubelet" in machine.local("logs", "real-0-kubelet", "-n", "200")
+
+
+def test_an_image_of_ones_own_needs_no_registry(machine: Machine, tmp_path: Path) -> None:
+    layer = write_layer(tmp_path / "layer.tar", with_libraries({"sleep": Path("/bin/sleep").resolve()}))
+    write_archive([Image("docker.io/library/mine:1", (layer,), ("/sleep",), ("3600",), user="65532")], tmp_path / "mine.tar")
+    assert machine.local("load-image", str(tmp_path / "mine.tar")) == "loaded on real-0\n"
+    machine.plane.kubectl("create", "-f", "-", stdin=yaml.safe_dump(pod("mine", {"name": "main", "image": "mine:1"})))
+    machine.plane.kubectl("wait", "pod/mine", "--for=condition=Ready", "--timeout=55s")
 
 
 def test_a_killed_node_comes_back_with_its_pods(machine: Machine) -> None:
