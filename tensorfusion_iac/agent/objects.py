@@ -175,7 +175,7 @@ def lease(node: str, node_uid: str, now: datetime, annotations: Mapping[str, str
     """The heartbeat."""
     return {
         "metadata": {
-            "name": f"tensor-fusion-agent-{node}",
+            "name": f"{names.AGENT_LEASE_PREFIX}{node}",
             "namespace": LEASE_NAMESPACE,
             "labels": {names.COMPONENT_LABEL: "agent"},
             "annotations": dict(annotations),

@@ -18,12 +18,11 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from tensorfusion_iac.agent.history import UsageHistory
-from tensorfusion_iac.api.names import SYSTEM_NAMESPACE
+from tensorfusion_iac.api.names import AGENT_AUDIENCE, SYSTEM_NAMESPACE
 from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.errors import KubeError
 from tensorfusion_iac.kube.resource import Resource
 
-AUDIENCE = "tensor-fusion-agent"
 CONTROLLER = f"system:serviceaccount:{SYSTEM_NAMESPACE}:tensor-fusion-controller"
 HISTORY_PATH = "/v1/usage"
 
@@ -50,11 +49,13 @@ class Gatekeeper:
         body = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",
-            "spec": {"token": token, "audiences": [AUDIENCE]},
+            "spec": {"token": token, "audiences": [AGENT_AUDIENCE]},
         }
         status = (await self._client.create(_TOKEN_REVIEWS, body)).get("status") or {}
         user = (status.get("user") or {}).get("username")
-        admitted = status.get("authenticated") is True and AUDIENCE in (status.get("audiences") or ()) and user in self._allowed
+        admitted = (
+            status.get("authenticated") is True and AGENT_AUDIENCE in (status.get("audiences") or ()) and user in self._allowed
+        )
         self._known = {key: value for key, value in self._known.items() if value[1] > now_s}
         self._known[digest] = (admitted, now_s + _TRUSTED_S)
         return admitted

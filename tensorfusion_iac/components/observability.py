@@ -21,11 +21,11 @@ from tensorfusion_iac.components.component import Checks, Component
 from tensorfusion_iac.components.dashboards import DASHBOARDS
 from tensorfusion_iac.components.grafana import Dashboard
 from tensorfusion_iac.components.inputs import is_deferred
+from tensorfusion_iac.components.platform.foundation import LABELS
 
 DASHBOARD_LABEL = "grafana_dashboard"
 RULES_FILE = "tensor-fusion.rules.yaml"
 _RULES = ("configmap", "prometheus-operator", "none")
-_LABELS = {"app.kubernetes.io/part-of": "tensor-fusion"}
 
 
 class ObservabilityArguments(TypedDict, total=False):
@@ -93,7 +93,7 @@ class Observability(Component):
         metadata = {
             "name": name,
             "namespace": self._given.get("namespace", SYSTEM_NAMESPACE),
-            "labels": _both(self._given.get("labels"), {**_LABELS, **labels}),
+            "labels": _both(self._given.get("labels"), {**LABELS, **labels}),
         }
         annotations = self._given.get("annotations")
         return metadata if annotations is None else {**metadata, "annotations": annotations}

@@ -8,9 +8,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from tensorfusion_iac.api.names import AGENT_LEASE_PREFIX
 from tensorfusion_iac.kube.informer import Change, ChangeType
 
-_PREFIX = "tensor-fusion-agent-"
 _LIFE_S = 90.0
 
 
@@ -24,7 +24,7 @@ class Heartbeats:
     def take(self, change: Change) -> None:
         """A lease was added, changed or deleted."""
         spec = change.object.get("spec") or {}
-        node = spec.get("holderIdentity") or change.key[1].removeprefix(_PREFIX)
+        node = spec.get("holderIdentity") or change.key[1].removeprefix(AGENT_LEASE_PREFIX)
         if change.type is ChangeType.DELETED:
             self._seen.pop(node, None)
             return

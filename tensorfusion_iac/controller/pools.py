@@ -16,13 +16,12 @@ from tensorfusion_iac.api.catalogue import model_of
 from tensorfusion_iac.api.names import DEFAULT_POOL_ANNOTATION
 from tensorfusion_iac.api.quantity import format_bytes, format_decimal
 from tensorfusion_iac.api.resources import GPUPool
-from tensorfusion_iac.api.resources.gpupool import CapacityConfig, NodeManagerConfig, Oversubscription
-from tensorfusion_iac.api.resources.selectors import NodeSelector
+from tensorfusion_iac.api.resources.gpupool import CapacityConfig, Oversubscription
 from tensorfusion_iac.controller.conditions import Wanted, merged
 from tensorfusion_iac.controller.patches import changed
 from tensorfusion_iac.planning.cards import CardFacts
 from tensorfusion_iac.planning.cost import HOURS_PER_MONTH
-from tensorfusion_iac.planning.membership import facts_of, pool_of, selects_node
+from tensorfusion_iac.planning.membership import facts_of, pool_of, selector_of, selects_node
 from tensorfusion_iac.planning.shares import Reservation
 from tensorfusion_iac.planning.units import tflops_text
 
@@ -205,7 +204,7 @@ class _Dispute(NamedTuple):
 
 def _disputed(fleet: Fleet) -> dict[str, dict[_Dispute, list[str]]]:
     """For each pool, what it claims beside other pools, with the nodes in question."""
-    selectors = {name: found for name, pool in fleet.pools.items() if (found := _selector(pool)) is not None}
+    selectors = {name: found for name, pool in fleet.pools.items() if (found := selector_of(pool)) is not None}
     found_all: dict[str, dict[_Dispute, list[str]]] = {}
     for node in fleet.nodes:
         if not node.has_gpus or node.named:
@@ -229,7 +228,7 @@ def _conflicts(fleet: Fleet, name: str, disputed: Mapping[_Dispute, list[str]]) 
         parts = "; ".join(_told(name, dispute, nodes) for dispute, nodes in sorted(disputed.items()))
         yield Wanted(NODE_CONFLICT, True, "NodesClaimedTwice", f"{parts}. {_SETTLED}")
         return
-    unselective = sorted(other for other, pool in fleet.pools.items() if _selector(pool) is None)
+    unselective = sorted(other for other, pool in fleet.pools.items() if selector_of(pool) is None)
     winners = [other for other in unselective if fleet.pools[other].is_default]
     if name in unselective and len(unselective) > 1 and winners != [name]:
         rest = f"{winners[0]} has the nodes that none claims" if len(winners) == 1 else "none of them gets any node"
@@ -243,11 +242,6 @@ def _told(name: str, dispute: _Dispute, nodes: Sequence[str]) -> str:
         return f"this pool has {which}, which {_list(others)} select{'s' if len(others) == 1 else ''} too"
     beside = f", and {_list(others)} too" if others else ""
     return f"pool {dispute.holder} has {which}, which this pool selects{beside}"
-
-
-def _selector(pool: GPUPool) -> NodeSelector | None:
-    selector = (pool.spec.node_manager_config or NodeManagerConfig()).node_selector
-    return selector if selector is not None and selector.node_selector_terms else None
 
 
 def _list(items: Sequence[str]) -> str:

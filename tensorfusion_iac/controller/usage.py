@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import aiohttp
 import orjson
 
-from tensorfusion_iac.api.names import CONTROLLER_ACCOUNT, PREFIX
+from tensorfusion_iac.api.names import AGENT_AUDIENCE, CONTROLLER_ACCOUNT, PREFIX
 from tensorfusion_iac.controller.scaling import Row, read_rows
 from tensorfusion_iac.kube.client import Client, Object
 from tensorfusion_iac.kube.resource import Resource
@@ -26,7 +26,6 @@ from tensorfusion_iac.kube.resource import Resource
 log = logging.getLogger(__name__)
 
 ENDPOINT, CERTIFICATE = f"{PREFIX}agent-endpoint", f"{PREFIX}agent-certificate"
-AUDIENCE = "tensor-fusion-agent"
 TIMEOUT_S, MOST_BYTES = 10.0, 32 * 2**20
 HISTORY_S, OVERLAP_S = 7200.0, 120.0
 """What the agents keep, and how much of what was told already is asked for again: the newest row was not complete."""
@@ -116,7 +115,7 @@ class Usage:
 
     async def _own_token(self) -> str:
         if time.monotonic() >= self._token_until_s:
-            spec = {"audiences": [AUDIENCE], "expirationSeconds": _TOKEN_S}
+            spec = {"audiences": [AGENT_AUDIENCE], "expirationSeconds": _TOKEN_S}
             body: Object = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
             made = await self._client.create(_TOKENS, body, self._namespace)
             self._token, self._token_until_s = made["status"]["token"], time.monotonic() + _TOKEN_S / 2

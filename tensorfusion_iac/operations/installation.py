@@ -7,6 +7,7 @@ from typing import Any
 
 from tensorfusion_iac._version import __version__
 from tensorfusion_iac.admission.agent_policy import agent_policy_objects
+from tensorfusion_iac.admission.confinement import POD_SECURITY_LABEL
 from tensorfusion_iac.admission.policies import policy_objects
 from tensorfusion_iac.api.crd import crds
 from tensorfusion_iac.api.names import AGENT_NAMESPACE, SYSTEM_NAMESPACE
@@ -15,7 +16,6 @@ from tensorfusion_iac.operations.finding import Finding
 from tensorfusion_iac.operations.observed import Observed, at, condition, name_of
 from tensorfusion_iac.operations.observing import BINDINGS, POLICIES
 
-_LEVEL = "pod-security.kubernetes.io/enforce"
 _LEVELS = {SYSTEM_NAMESPACE: ("restricted", "privileged"), AGENT_NAMESPACE: ("privileged",)}
 """What our namespaces may enforce; the first is the usual one."""
 
@@ -57,9 +57,9 @@ def namespaces(seen: Observed) -> Iterator[Finding]:
         if found is None:
             yield Finding(f"Namespace {name}", "it is missing", "deploy ControlPlane")
             continue
-        level = (at(found, "metadata", "labels") or {}).get(_LEVEL)
+        level = (at(found, "metadata", "labels") or {}).get(POD_SECURITY_LABEL)
         if level not in levels:
-            problem = f"its label {_LEVEL} is {level}" if level else f"it has no label {_LEVEL}"
+            problem = f"its label {POD_SECURITY_LABEL} is {level}" if level else f"it has no label {POD_SECURITY_LABEL}"
             yield Finding(f"Namespace {name}", problem, f"set it to {levels[0]}, or run `pulumi up` again")
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tensorfusion_iac.api.names import AGENT_LEASE_NAMESPACE
+from tensorfusion_iac.api.names import AGENT_LEASE_NAMESPACE, AGENT_LEASE_PREFIX
+from tensorfusion_iac.api.pod import NATIVE_GPU
 from tensorfusion_iac.api.pools import may_use
 from tensorfusion_iac.api.resources import GPUPool
 from tensorfusion_iac.kube.resource import GPU_NODES, GPU_POOLS, GPUS, LEASES, NAMESPACES, NODES
@@ -16,8 +17,6 @@ from tensorfusion_iac.operations.finding import Finding
 from tensorfusion_iac.operations.observed import Object, Observed, age_s, at, condition, is_fresh, name_of, namespace_of
 from tensorfusion_iac.planning.membership import pool_of
 
-_LEASE = "tensor-fusion-agent-"
-DEVICE_PLUGIN_RESOURCE = "nvidia.com/gpu"
 _NONE = "-"
 
 
@@ -106,9 +105,9 @@ def _fleet(seen: Observed) -> _Fleet:
             cards.setdefault(str(node), []).append(card)
     gpu_nodes = {name_of(item): item for item in seen.of(GPU_NODES)}
     leases = {
-        name_of(item).removeprefix(_LEASE): item
+        name_of(item).removeprefix(AGENT_LEASE_PREFIX): item
         for item in seen.of(LEASES)
-        if namespace_of(item) == AGENT_LEASE_NAMESPACE and name_of(item).startswith(_LEASE)
+        if namespace_of(item) == AGENT_LEASE_NAMESPACE and name_of(item).startswith(AGENT_LEASE_PREFIX)
     }
     nodes = {name_of(item): item for item in seen.of(NODES)}
     return _Fleet(sorted({*cards, *gpu_nodes}), nodes, gpu_nodes, leases, cards)
@@ -185,9 +184,9 @@ def cards(seen: Observed) -> Iterator[Finding]:
     """Cards that are sick, that others use, or whose driver cannot hold limits."""
     fleet = _fleet(seen)
     for name in fleet.names:
-        plugin = str(at(fleet.nodes.get(name), "status", "allocatable", DEVICE_PLUGIN_RESOURCE) or "0")
+        plugin = str(at(fleet.nodes.get(name), "status", "allocatable", NATIVE_GPU) or "0")
         if plugin not in ("0", ""):
-            problem = f"NVIDIA's device plugin offers {plugin} {DEVICE_PLUGIN_RESOURCE} there: one card could be given away twice"
+            problem = f"NVIDIA's device plugin offers {plugin} {NATIVE_GPU} there: one card could be given away twice"
             yield Finding(f"node {name}", problem, "exclude the node from the device plugin's DaemonSet", name)
         for card in fleet.cards.get(name, ()):
             status = at(card, "status") or {}

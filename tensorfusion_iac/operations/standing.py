@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorfusion_iac.api.names import ENABLED_LABEL, PREFIX
+from tensorfusion_iac.api.names import ALLOCATED_CONDITION, ENABLED_LABEL, RESIZE_PENDING_CONDITION
 from tensorfusion_iac.kube.resource import (
     DEPLOYMENTS,
     GPU_POOLS,
@@ -16,9 +16,6 @@ from tensorfusion_iac.kube.resource import (
     TENSOR_FUSION_WORKLOADS,
 )
 from tensorfusion_iac.operations.observed import Object, Observed, at, condition, name_of, namespace_of
-
-ALLOCATED = f"{PREFIX}GPUsAllocated"
-RESIZE_PENDING = f"{PREFIX}ResizePending"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +104,12 @@ def _waiting(pods: Iterator[Object], deployments: Iterator[Object]) -> Iterator[
 
 def _why(pod: Object) -> str | None:
     """Why a pod waits; None if it does not."""
-    resize = condition(pod, RESIZE_PENDING)
+    resize = condition(pod, RESIZE_PENDING_CONDITION)
     if resize is not None and resize.get("status") == "True":
         return f"its new amounts wait: {resize.get('message')}"
     if at(pod, "status", "phase") != "Pending":
         return None
-    for kind in (ALLOCATED, "PodScheduled"):
+    for kind in (ALLOCATED_CONDITION, "PodScheduled"):
         found = condition(pod, kind)
         if found is not None and found.get("status") == "False":
             return str(found.get("message") or found.get("reason") or "it is not placed yet")

@@ -31,7 +31,7 @@ def pool_of(node: str, labels: Mapping[str, str], named: str | None, pools: Mapp
     if named:
         return named
     for name in sorted(pools):
-        selector = _selector(pools[name])
+        selector = selector_of(pools[name])
         if selector is not None and selects_node(selector, node, labels):
             return name
     return _catch_all(pools)
@@ -49,7 +49,7 @@ def why_no_nodes(pool: str, pools: Mapping[str, GPUPool], nodes: Iterable[NodeLa
     """In words, why a pool has none of these nodes: it isn't there, selects none, or others have what it selects."""
     if pool not in pools:
         return f"there is no pool {pool}"
-    selector = _selector(pools[pool])
+    selector = selector_of(pools[pool])
     owners = Counter(
         pool_of(node, labels, named, pools)
         for node, labels, named in nodes
@@ -79,13 +79,14 @@ def selects_node(selector: NodeSelector, node: str, labels: Mapping[str, str]) -
     return any(_term(term, node, labels) for term in selector.node_selector_terms)
 
 
-def _selector(pool: GPUPool) -> NodeSelector | None:
+def selector_of(pool: GPUPool) -> NodeSelector | None:
+    """The pool's node selector; None if it has none, or an empty one, which selects nothing by itself."""
     selector = (pool.spec.node_manager_config or NodeManagerConfig()).node_selector
     return selector if selector is not None and selector.node_selector_terms else None
 
 
 def _catch_all(pools: Mapping[str, GPUPool]) -> str | None:
-    open_pools = [name for name, pool in pools.items() if _selector(pool) is None]
+    open_pools = [name for name, pool in pools.items() if selector_of(pool) is None]
     defaults = [name for name in open_pools if pools[name].is_default]
     for candidates in (defaults, open_pools):
         if len(candidates) == 1:

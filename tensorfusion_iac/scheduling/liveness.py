@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from tensorfusion_iac.api.names import AGENT_LEASE_NAMESPACE
+from tensorfusion_iac.api.names import AGENT_LEASE_NAMESPACE, AGENT_LEASE_PREFIX
 from tensorfusion_iac.kube.informer import Change, ChangeType
 
 LEASE_NAMESPACE = AGENT_LEASE_NAMESPACE
-AGENT_LEASE_PREFIX = "tensor-fusion-agent-"
 DEFAULT_LIFE_S = 90.0
 
 

@@ -30,7 +30,6 @@ from tensorfusion_iac.scheduling.waking import wake
 
 log = logging.getLogger(__name__)
 
-CONDITION = f"{names.PREFIX}GPUsAllocated"
 EVENTS = Resource("", "v1", "events", "Event")
 SETTLE_S = 0.2
 """How long freed room is gathered before pods are woken."""
@@ -186,7 +185,13 @@ def _allocated(pod: GpuPod) -> dict[str, Any]:
 
 
 def _condition(status: str, reason: str, message: str) -> dict[str, Any]:
-    return {"type": CONDITION, "status": status, "reason": reason, "message": message, "lastTransitionTime": _now()}
+    return {
+        "type": names.ALLOCATED_CONDITION,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": _now(),
+    }
 
 
 def _now() -> str:

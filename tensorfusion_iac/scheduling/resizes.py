@@ -31,7 +31,6 @@ from tensorfusion_iac.scheduling.state import ClusterState
 
 log = logging.getLogger(__name__)
 
-CONDITION = f"{names.PREFIX}ResizePending"
 _RETRY_S = 1.0
 _UNACKNOWLEDGED = "the node's agent has not applied the amounts in force yet"
 _REASONS = {"": "Resized", _UNACKNOWLEDGED: "NotApplied"}
@@ -168,8 +167,9 @@ class Resizes:
         else:
             del self._waiting[pod.uid]
         condition = {
-            "type": CONDITION, "status": "True" if problem else "False", "reason": _REASONS.get(problem, "NoRoom"),
-            "message": problem, "lastTransitionTime": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+            "type": names.RESIZE_PENDING_CONDITION, "status": "True" if problem else "False",
+            "reason": _REASONS.get(problem, "NoRoom"), "message": problem,
+            "lastTransitionTime": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         }  # fmt: skip
         body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
         await self.client.patch(PODS, pod.name, body, PatchType.STRATEGIC, pod.namespace, subresource="status")

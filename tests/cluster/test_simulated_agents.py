@@ -15,10 +15,9 @@ import yaml
 from running_plane import ControlPlane
 from waiting import eventually
 
-from tensorfusion_iac.agent.server import AUDIENCE
 from tensorfusion_iac.api.effective import Amount, Effective, EffectiveCard, to_text
 from tensorfusion_iac.api.levels import Isolation, Mode, QoS
-from tensorfusion_iac.api.names import CONTROLLER_ACCOUNT, SCHEDULER_ACCOUNT, SYSTEM_NAMESPACE, key
+from tensorfusion_iac.api.names import AGENT_AUDIENCE, CONTROLLER_ACCOUNT, SCHEDULER_ACCOUNT, SYSTEM_NAMESPACE, key
 from tensorfusion_iac.api.vendors import Vendor
 from tensorfusion_iac.api.worker import WorkerSpec, canonical, to_json
 from tensorfusion_iac.components import platform
@@ -104,7 +103,7 @@ def test_the_lease_of_a_node_says_where_its_history_is_and_only_the_controller_m
 
     plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all([*platform.namespaces(), *platform.service_accounts()]))
     controller, other = (
-        plane.kubectl("create", "token", account, "-n", SYSTEM_NAMESPACE, "--audience", AUDIENCE).strip()
+        plane.kubectl("create", "token", account, "-n", SYSTEM_NAMESPACE, "--audience", AGENT_AUDIENCE).strip()
         for account in (CONTROLLER_ACCOUNT, SCHEDULER_ACCOUNT)
     )
     assert ask(agent.url, controller) == 200

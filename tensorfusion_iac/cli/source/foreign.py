@@ -14,6 +14,7 @@ from typing import Any
 
 from tensorfusion_iac.api.catalogue import find
 from tensorfusion_iac.api.names import ENABLED_LABEL, key
+from tensorfusion_iac.api.pod import NATIVE_GPU
 from tensorfusion_iac.api.problem import Fault
 from tensorfusion_iac.api.quantity import parse_quantity
 from tensorfusion_iac.cli.objects import Object
@@ -24,7 +25,6 @@ from tensorfusion_iac.cli.yaml_text import plain
 _MIB = 2**20
 _MIG = re.compile(r"nvidia\.com/mig-([1-9]g\.[1-9][0-9]*gb)(?:\.me)?")
 _SHARED = "nvidia.com/gpu.shared"
-_NATIVE = "nvidia.com/gpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class _Dialect:
 
 _DIALECTS = (
     _Dialect(
-        "HAMi", _NATIVE, "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores", "hami-scheduler",
+        "HAMi", NATIVE_GPU, "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores", "hami-scheduler",
         "nvidia.com/priority",
     ),
     _Dialect(
@@ -122,9 +122,9 @@ def _dialect(pod: Mapping[str, Any], time_slices: int | None) -> _Dialect | None
     hami, volcano = _DIALECTS
     if volcano.count in names:
         return volcano
-    if names & {hami.memory, hami.memory_percent, hami.cores} or (scheduler == hami.scheduler and _NATIVE in names):
+    if names & {hami.memory, hami.memory_percent, hami.cores} or (scheduler == hami.scheduler and NATIVE_GPU in names):
         return hami
-    if _SHARED in names or any(_MIG.fullmatch(name) for name in names) or (time_slices and _NATIVE in names):
+    if _SHARED in names or any(_MIG.fullmatch(name) for name in names) or (time_slices and NATIVE_GPU in names):
         return _Dialect("the device plugin", "", "", "", "", "")
     return None
 
@@ -133,13 +133,13 @@ def _take(container: dict[str, Any], dialect: _Dialect) -> _Asked | None:
     """Take a container's GPU resources out of it."""
     given = _resources(container)
     ours = {dialect.count, dialect.memory, dialect.memory_percent, dialect.cores, dialect.priority} - {""}
-    slices = 0 if dialect.count else _whole(given, _SHARED) or _whole(given, _NATIVE) or 0
+    slices = 0 if dialect.count else _whole(given, _SHARED) or _whole(given, NATIVE_GPU) or 0
     mig = [(found[1], count) for name in given if (found := _MIG.fullmatch(name)) and (count := _whole(given, name))]
     for side in ("limits", "requests"):
         amounts = (container.get("resources") or {}).get(side)
         if isinstance(amounts, dict):
             for name in list(amounts):
-                if name in ours or name == _SHARED or _MIG.fullmatch(name) or (slices and name == _NATIVE):
+                if name in ours or name == _SHARED or _MIG.fullmatch(name) or (slices and name == NATIVE_GPU):
                     del amounts[name]
             if not amounts:
                 del container["resources"][side]
