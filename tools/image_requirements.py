@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import sys
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-EXTRAS = ("controller", "agent")
-COMPONENTS_ONLY = ("pulumi", "pulumi-kubernetes")
+from tensorfusion_iac.local.images.python_root import EXTRAS, NOT_FOR_PROGRAMS
 
 
-def requirements(project: dict[str, object]) -> list[str]:
+def requirements(project: Mapping[str, Any]) -> list[str]:
     """The lines, sorted, each once."""
-    dependencies: list[str] = project["dependencies"]  # type: ignore[assignment]
-    extras: dict[str, list[str]] = project["optional-dependencies"]  # type: ignore[assignment]
-    wanted = {line for line in dependencies if not line.startswith(COMPONENTS_ONLY)}
-    return sorted(wanted.union(*(extras[extra] for extra in EXTRAS)))
+    wanted = {line for line in project["dependencies"] if not line.startswith(tuple(NOT_FOR_PROGRAMS))}
+    return sorted(wanted.union(*(project["optional-dependencies"][extra] for extra in EXTRAS)))
 
 
 if __name__ == "__main__":
