@@ -1,16 +1,16 @@
 """What the controller counts, and what it keeps of pools, workloads and quotas, for Prometheus.
 
-One registry per controller, so that tests may run several. Pools, workloads and quotas are told from their statuses, as they
-are when they are asked for, by every replica alike: a query takes the maximum over replicas. Names: `api/metrics.py`.
+Pools, workloads and quotas are told from their statuses, as they are when they are asked for, by every replica alike: a query
+takes the maximum over replicas. Names: `api/metrics.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, generate_latest
+from prometheus_client import Counter
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -18,30 +18,22 @@ from tensorfusion_iac.api import metrics
 from tensorfusion_iac.api.metrics import Metric
 from tensorfusion_iac.api.problem import Fault
 from tensorfusion_iac.api.quantity import parse_quantity
+from tensorfusion_iac.kube.telemetry import ProgramMetrics
 
 Manifest = Mapping[str, Any]
 
 
-class Metrics:
+class Metrics(ProgramMetrics):
     """The controller's metrics."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
+        super().__init__()
         written = metrics.CONTROLLER_WRITES
         self.writes = Counter(written.name, written.help, written.labels, registry=self.registry)
-
-    def watch(self, metric: Metric, read: Callable[[], float]) -> None:
-        """A gauge that is read when it is asked for."""
-        Gauge(metric.name, metric.help, registry=self.registry).set_function(read)
 
     def watch_statuses(self, statuses: Statuses) -> None:
         """Gauges of what objects' statuses say."""
         self.registry.register(statuses)
-
-    def text(self) -> bytes:
-        """All of them, in Prometheus' text format."""
-        return generate_latest(self.registry)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a program in the cluster answers over HTTP: whether it lives, whether its caches are complete, and its metrics.
+"""What a program in the cluster tells of itself over HTTP: whether it lives, whether its caches are complete, and its metrics.
 
 For the kubelet's probes and Prometheus. Whoever reaches this port can read, and change nothing: the extender, which binds pods,
 listens elsewhere.
@@ -11,9 +11,28 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 
 from aiohttp import web
+from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, generate_latest
+
+from tensorfusion_iac.api.metrics import Metric
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """Of Prometheus' text format."""
+
+
+class ProgramMetrics:
+    """A program's metrics, with those of its process. Each has its own registry, so that tests may run several."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+
+    def watch(self, metric: Metric, read: Callable[[], float]) -> None:
+        """A gauge that is read when it is asked for."""
+        Gauge(metric.name, metric.help, registry=self.registry).set_function(read)
+
+    def text(self) -> bytes:
+        """All of them, in Prometheus' text format."""
+        return generate_latest(self.registry)
 
 
 @asynccontextmanager
