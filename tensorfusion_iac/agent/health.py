@@ -92,7 +92,7 @@ def after_probe(health: Health, probe: Probe) -> Health:
         recovery_action=health.recovery_action if probe.recovery_action is None else probe.recovery_action,
         ecc_uncorrected=health.ecc_uncorrected if probe.ecc_uncorrected is None else probe.ecc_uncorrected,
     )
-    fault = _fault(health, probe)
+    fault = _fault(probe)
     if fault is not None:
         return replace(
             _unhealthy(known, fault, needs_reset=probe.lost or health.needs_reset), recovery_action=known.recovery_action
@@ -104,7 +104,7 @@ def after_probe(health: Health, probe: Probe) -> Health:
     return _after_clean(known, probe)
 
 
-def _fault(health: Health, probe: Probe) -> str | None:
+def _fault(probe: Probe) -> str | None:
     """What makes a card unhealthy at once."""
     if probe.lost:
         return "the device is lost"

@@ -102,15 +102,15 @@ def _expanded(names: Iterable[str]) -> Iterator[str]:
 def _standard_input() -> bytes:
     if sys.stdin is None:  # Python's answer to a descriptor that the caller closed
         raise ValueError("standard input is closed")
-    return _limited(_STDIN, sys.stdin.buffer.read(MAX_FILE_BYTES + 1))
+    return _limited(sys.stdin.buffer.read(MAX_FILE_BYTES + 1))
 
 
 def _file(name: str) -> bytes:
     with Path(name).open("rb") as file:
-        return _limited(name, file.read(MAX_FILE_BYTES + 1))
+        return _limited(file.read(MAX_FILE_BYTES + 1))
 
 
-def _limited(name: str, content: bytes) -> bytes:
+def _limited(content: bytes) -> bytes:
     if len(content) > MAX_FILE_BYTES:
         raise ValueError(f"larger than {MAX_FILE_BYTES // 2**20} MiB")
     return content

@@ -185,7 +185,7 @@ def _status(seen: Observed, mine: tuple[Member, ...], strangers: tuple[OwnerRef,
     before = stored.get("status") or {}
     workers = [member for member in mine if member.live and member.is_worker]
     ready = [member for member in workers if member.ready]
-    phase, wanted = _phase(seen, mine, workers, ready)
+    phase, wanted = _phase(mine, workers, ready)
     conditions = [wanted]
     replicas = (stored.get("spec") or {}).get("replicas", seen.profile.get("replicas") if seen.stored is None else None)
     if replicas is not None and (newest is None or newest.is_worker):
@@ -214,7 +214,7 @@ def _status(seen: Observed, mine: tuple[Member, ...], strangers: tuple[OwnerRef,
     return changed(before, wanted_status)
 
 
-def _phase(seen: Observed, mine: tuple[Member, ...], workers: list[Member], ready: list[Member]) -> tuple[str, Wanted]:
+def _phase(mine: tuple[Member, ...], workers: list[Member], ready: list[Member]) -> tuple[str, Wanted]:
     if ready:
         return "Running", Wanted(READY, True, "WorkloadReady", f"{len(ready)} of {len(workers)} workers are ready")
     if workers and all(member.phase == "Unknown" for member in workers):

@@ -80,14 +80,13 @@ def explain(
     for code, nodes in counts.most_common():
         reason = Reason(code)
         of_reason = looked[found[looked] == code]
-        findings.append(Finding(reason, nodes, _words(inventory, claim, asker, reason, of_reason, quota, used)))
+        findings.append(Finding(reason, nodes, _words(inventory, claim, reason, of_reason, quota, used)))
     return Explanation(len(looked) + len(elsewhere), fitting, tuple(findings))
 
 
 def _words(
     inventory: Inventory,
     claim: Claim,
-    asker: Asker,
     reason: Reason,
     rows: Ints,
     quota: Quota | None,

@@ -147,7 +147,7 @@ def write(node: RealNode, pki: Pki, server: str, tools: Mapping[str, Path]) -> N
     (cni / "10-nodes.conflist").write_text(json.dumps(_pod_network(node), indent=2))
 
 
-def write_inside(node: RealNode) -> None:
+def write_inside() -> None:
     """Write what is looked for at a fixed place: inside the node, it is the node's own."""
     _TOOLKIT_CONFIG.parent.mkdir(exist_ok=True)
     _TOOLKIT_CONFIG.write_text('[nvidia-container-runtime]\nmode = "auto"\n')  # by which agents know that devices are injected

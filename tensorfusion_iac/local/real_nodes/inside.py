@@ -85,7 +85,7 @@ def _mount(node: RealNode) -> None:
         shown.write_text(f"{value}\n")
         if setting.exists():
             mount(shown, setting, "--bind")
-    files.write_inside(node)
+    files.write_inside()
 
 
 def _hand_controllers_on(root: Path) -> None:
