@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tensorfusion_iac.admission.policies import Check, Policy
-from tensorfusion_iac.api.names import AGENT_ACCOUNT, AGENT_NAMESPACE, GROUP, account_user
+from tensorfusion_iac.api.names import AGENT_ACCOUNT, AGENT_LEASE_PREFIX, AGENT_NAMESPACE, GROUP, account_user
 
 AGENT_USER = account_user(AGENT_ACCOUNT, AGENT_NAMESPACE)
 _CLAIM = "authentication.kubernetes.io/node-name"
@@ -36,7 +36,7 @@ def _policies() -> tuple[Policy, ...]:
                 f"oldObject == null || ({before})"),
         _policy("gpunodes", ((GROUP, ("gpunodes", "gpunodes/status"), _WRITES),), "object.metadata.name == variables.node"),
         _policy("leases", (("coordination.k8s.io", ("leases",), _WRITES),),
-                f"object.metadata.name == '{AGENT_ACCOUNT}-' + variables.node"),
+                f"object.metadata.name == '{AGENT_LEASE_PREFIX}' + variables.node"),
         _policy("events", (("", ("events",), _WRITES),),
                 "object.involvedObject.kind == 'Pod' && has(object.source) && has(object.source.host)"
                 " && object.source.host == variables.node"),

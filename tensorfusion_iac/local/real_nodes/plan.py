@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
-import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tensorfusion_iac.agent.simulated_cards import card_uuid
 from tensorfusion_iac.local.layout import Layout
 
 MAX_REAL_NODES = 4
 CARDS_PER_NODE = 2
 CARD_MODEL, CARD_GIB = "NVIDIA A100-SXM4-80GB", 80
 
-_UUIDS = uuid.UUID("8a1f8a3e-6c53-5f0e-9d0b-6f2f0c1d7e55")  # of no meaning, but the same for ever
 _POD_PREFIX = 26
 _FIRST_NODE = 10
 
@@ -87,7 +86,7 @@ class RealNode:
 
     def card_uuid(self, index: int) -> str:
         """Of one of its cards: the same for ever, and another on every node."""
-        return f"GPU-{uuid.uuid5(_UUIDS, f'{self.name}/{index}')}"
+        return card_uuid(self.name, index)
 
 
 def planned(layout: Layout, number: int, count: int) -> tuple[RealNode, ...]:
