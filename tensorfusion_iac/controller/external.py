@@ -24,6 +24,7 @@ from tensorfusion_iac.api.names import CONTROLLER_ACCOUNT, SYSTEM_NAMESPACE
 from tensorfusion_iac.api.resources.autoscaling import ExternalScaler, SecretKeyRef
 from tensorfusion_iac.api.values import parse_duration
 from tensorfusion_iac.controller.allowed_hosts import AllowedHosts, CheckedResolver, RefusedError
+from tensorfusion_iac.controller.bounded_body import bounded_body
 from tensorfusion_iac.controller.external_answer import Answer, Heard, question, read_answer
 from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.errors import ApiError, KubeError
@@ -131,7 +132,7 @@ class ExternalScalers:
                 if response.status != 200:
                     what = ", and redirects are not followed" if 300 <= response.status < 400 else ""
                     raise ValueError(f"it answered {response.status}{what}")
-                text = await _bounded(response)
+                text = await bounded_body(response, _MOST_BYTES)
         except TimeoutError:
             raise _AgainError(f"no answer within {self.timeout_s:g} s") from None
         except RefusedError:
@@ -175,15 +176,6 @@ def _token_of(encoded: str, place: str) -> str:
     if not token or not token.isprintable() or " " in token:
         raise ValueError(f"{place} is no token: printable ASCII without spaces is needed")
     return token
-
-
-async def _bounded(response: aiohttp.ClientResponse) -> bytes:
-    body = bytearray()
-    async for chunk in response.content.iter_any():
-        body += chunk
-        if len(body) > _MOST_BYTES:
-            raise ValueError(f"its answer is larger than {_MOST_BYTES} bytes")
-    return bytes(body)
 
 
 def _seconds(text: str | None, default: float) -> float:

@@ -19,6 +19,7 @@ import aiohttp
 import orjson
 
 from tensorfusion_iac.api.names import AGENT_AUDIENCE, CONTROLLER_ACCOUNT, PREFIX
+from tensorfusion_iac.controller.bounded_body import bounded_body
 from tensorfusion_iac.controller.scaling import Row, read_rows
 from tensorfusion_iac.kube.client import Client, Object
 from tensorfusion_iac.kube.resource import Resource
@@ -102,7 +103,7 @@ class Usage:
                 if response.status != 200:
                     log.warning("agent of node %s: %d", agent.node, response.status)
                     return None
-                return read_rows(orjson.loads(await _bounded(response)))
+                return read_rows(orjson.loads(await bounded_body(response, MOST_BYTES)))
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             log.warning("agent of node %s: %s", agent.node, error or type(error).__name__)
             return None
@@ -120,13 +121,3 @@ class Usage:
             made = await self._client.create(_TOKENS, body, self._namespace)
             self._token, self._token_until_s = made["status"]["token"], time.monotonic() + _TOKEN_S / 2
         return self._token
-
-
-async def _bounded(response: aiohttp.ClientResponse) -> bytes:
-    """The body, which an agent can't make as large as it likes. ValueError if it is larger."""
-    body = bytearray()
-    async for chunk in response.content.iter_any():
-        body += chunk
-        if len(body) > MOST_BYTES:
-            raise ValueError(f"its answer is larger than {MOST_BYTES} bytes")
-    return bytes(body)
