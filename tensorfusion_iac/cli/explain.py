@@ -70,7 +70,9 @@ def _no_pods(objects: list[Object], kind: str, namespace: str, name: str, kubeco
     if kind == "pod" and others:
         why = "it is not labelled as enabled, or it is on the other side of a grey release"
         return f"pod {namespace}/{name} is not for our scheduler: {why}"
-    return f"{kind} {namespace}/{name} has no pod that is scheduled here"
+    if kind == "pod":
+        return f"there is no pod {namespace}/{name}"
+    return f"{kind} {namespace}/{name} is not there, or none of its pods is labelled as enabled"
 
 
 def _refusals(kubeconfig: Path, namespace: str, name: str) -> list[str]:

@@ -53,7 +53,8 @@ def simulate(
     objects += [plain(item.raw) for item in given if item.kind in ("GPUPool", "GPUResourceQuota")]
     pool = _pool(objects)
     if not any(item.get("kind") == "GPUPool" for item in objects):
-        objects.append({"kind": "GPUPool", "metadata": {"name": pool, "annotations": {_DEFAULT: "true"}}, "spec": {}})
+        marks = {"name": pool, "annotations": {_DEFAULT: "true"}}
+        objects.append({"kind": "GPUPool", "metadata": marks, "spec": {"defaultUsingLocalGPU": True}})
     objects += from_wishes(nodes or (), pool)
     state = state_of(objects, agents_live=kubeconfig is None)
     workloads, refused = _workloads(given, namespace, objects, state.pools)

@@ -151,4 +151,6 @@ class Checks:
         """`vgpu` is a VGPU."""
         value = self.arguments.get("vgpu")
         if value is not None and not isinstance(value, VGPU):
-            self._wrong("vgpu", "a tensorfusion_iac.VGPU")
+            del self.arguments["vgpu"]
+            found, accepted = f"a {type(value).__name__}", 'tfi.VGPU(vram_request="4Gi", ...)'
+            self.problems.append(Problem("vgpu", found, accepted, "{found} is not a VGPU; give {accepted}"))

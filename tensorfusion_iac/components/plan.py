@@ -80,7 +80,8 @@ def plan(shape: Shape, names: tuple[str, ...], name: str, arguments: Mapping[str
     known = Known(Owner(shape.kind, name), asked.profile, asked.pool, {**own, **asked.names})
     verdict, part = _judged(asked, template, get_path(spec, shape.pods), known)
     problems += part.problems
-    warnings += part.warnings
+    if given.get("vgpu") is arguments.get("vgpu"):  # of one that is no VGPU, nobody knows what it asks for
+        warnings += part.warnings
     waits = shape.can_wait and given.get("wait", shape.waits)
     warnings += _wait_warnings(waits, given)
     skip = {"pulumi.com/skipAwait": "true"} if shape.can_wait and not waits else {}

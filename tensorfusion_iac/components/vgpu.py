@@ -153,6 +153,8 @@ def nearest(name: str, known: Sequence[str]) -> list[str]:
     """The argument that a misspelled one was meant to be, if one is near."""
     if belongs_in_vgpu(name, known):
         return []
+    if (request := f"{name}_request") in known:  # an amount without more is what is asked for
+        return [request]
     return get_close_matches(name, known, 1, 0.6)
 
 

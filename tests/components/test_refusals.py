@@ -54,7 +54,7 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
         "values of the wrong kind",
         lambda: chat(replicas="six", enabled="yes", wait=1, timeout_s=0, vgpu={"qos": "low"}, labels=["a"]),
         'AnnotatedDeployment "chat": 6 problems\n'
-        '  vgpu: an object is not a tensorfusion_iac.VGPU\n'
+        '  vgpu: a dict is not a VGPU; give tfi.VGPU(vram_request="4Gi", ...)\n'
         '  enabled: "yes" is not True or False\n'
         "  wait: 1 is not True or False\n"
         "  timeout_s: 0 is not a number of seconds above 0\n"
@@ -246,6 +246,12 @@ def test_each_problem_is_logged_on_its_resource_and_no_child_is_registered(run: 
         ("error", "chat", 'vgpu.qos: "urgent" is not one of low, medium, high, critical'),
     ]
     assert [item.type for item in ran.registered] == ["tensorfusion:index:AnnotatedDeployment"]
+
+
+def test_a_vgpu_that_is_none_is_not_also_said_to_ask_for_nothing(run: Run) -> None:
+    ran = run(lambda: chat(vgpu={"vramRequest": "4Gi"}) and None)
+    assert ran.messages("warning") == []
+    assert ran.messages("error") == ['vgpu: a dict is not a VGPU; give tfi.VGPU(vram_request="4Gi", ...)']
 
 
 def test_problems_of_all_objects_can_be_collected(run: Run) -> None:

@@ -131,6 +131,12 @@ def test_a_misspelled_argument_is_one_sentence_with_the_nearest_name() -> None:
     assert rest == "  tflop_request: no such argument; did you mean tflops_request?"
 
 
+@pytest.mark.parametrize("amount", ["tflops", "vram", "compute_percent"])
+def test_an_amount_that_says_neither_is_taken_for_the_request(amount: str) -> None:
+    with pytest.raises(SpecError, match=f"{amount}: no such argument; did you mean {amount}_request?"):
+        VGPU(**{amount: 10})
+
+
 def test_a_value_of_a_kind_that_an_annotation_does_not_take_is_refused_by_name() -> None:
     with pytest.raises(SpecError) as refused:
         VGPU(qos=3, gpu_model=["A100"]).annotations()  # type: ignore[arg-type]

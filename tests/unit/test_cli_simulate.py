@@ -57,6 +57,14 @@ def test_what_fits_is_placed_and_the_rest_waits_with_its_reason(write: Any) -> N
     assert (use["gpus"], use["idle_gpus"], use["free_vram_bytes"]) == (2, 0, 40 * 2**30)
 
 
+def test_without_a_pool_the_workload_uses_the_gpus_of_its_node(write: Any) -> None:
+    item = deployment("chat", 2, vram_request="20Gi")
+    del item["spec"]["template"]["metadata"]["annotations"][f"{PREFIX}is-local-gpu"]
+    code, out, err = run("simulate", "-f", write("w.yaml", item), "--nodes", "1xA100_SXM_80G")
+    assert (code, err) == (0, "")
+    assert "placed: 2 workers" in out
+
+
 def test_everything_that_fits_ends_with_zero(write: Any) -> None:
     code, out, _ = run(
         "simulate", "-f", write("w.yaml", deployment("chat", 8, vram_request="20Gi")), "--nodes", "1xA100_SXM_80G * 2"
@@ -148,4 +156,7 @@ def test_what_is_no_kind_and_name_is_wrong_usage(write: Any, what: str) -> None:
 def test_a_pod_that_is_not_there_is_a_problem(write: Any) -> None:
     code, _, err = run("explain", "pod/none", "-f", write("dump.yaml", *dump()))
     assert code == 1
-    assert "pod default/none has no pod that is scheduled here" in err
+    assert "there is no pod default/none" in err
+    code, _, err = run("explain", "job/none", "-n", "ns", "-f", write("dump.yaml", *dump()))
+    assert code == 1
+    assert "job ns/none is not there, or none of its pods is labelled as enabled" in err
