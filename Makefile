@@ -11,7 +11,7 @@ STAMP  := $(VENV)/.installed
 # What fails is run once more by itself: on a busy machine a real cluster can be slower than a test's patience.
 run-tests = $(BIN)/pytest -q $(1) || { echo "== once more, what failed"; $(BIN)/pytest -q --last-failed --last-failed-no-failures none $(1); }
 
-.PHONY: help setup tools demo test test-fast lint format docs lock sdk freeze sbom bench clean
+.PHONY: help setup tools demo test test-fast test-gpu lint format docs lock sdk freeze sbom bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,9 @@ test: tools  ## all tests, those against a real control plane and with real proc
 
 test-fast: setup  ## the tests that need no control plane
 	@$(BIN)/pytest -q -n 2 tests/unit tests/components
+
+test-gpu: setup  ## the tests that ask the real NVIDIA driver of this machine; without one they fail and say so
+	@$(BIN)/pytest -q tests/gpu
 
 lint: setup  ## ruff, mypy --strict, import-linter
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
