@@ -68,11 +68,11 @@ def _no_pods(objects: list[Object], kind: str, namespace: str, name: str, kubeco
         for item in objects
     )
     if kind == "pod" and others:
-        why = "it is not labelled as enabled, or it is on the other side of a grey release"
+        why = "it is not labelled as enabled, the webhook never saw it, or it is on the other side of a grey release"
         return f"pod {namespace}/{name} is not for our scheduler: {why}"
     if kind == "pod":
         return f"there is no pod {namespace}/{name}"
-    return f"{kind} {namespace}/{name} is not there, or none of its pods is labelled as enabled"
+    return f"{kind} {namespace}/{name} is not there, or none of its pods is enabled and went through the webhook"
 
 
 def _refusals(kubeconfig: Path, namespace: str, name: str) -> list[str]:

@@ -66,12 +66,16 @@ def namespaces(seen: Observed) -> Iterator[Finding]:
 def policies(seen: Observed) -> Iterator[Finding]:
     """Admission policies that are missing, or that no binding puts into force."""
     there = {kind: {name_of(item) for item in seen.of(kind)} for kind in (POLICIES, BINDINGS)}
-    missing = [
-        f"{kind.kind} {item['metadata']['name']}"
+    expected = [
+        (kind, str(item["metadata"]["name"]))
         for item in [*policy_objects(), *agent_policy_objects()]
         for kind in (POLICIES, BINDINGS)
-        if item["kind"] == kind.kind and kind not in seen.unreadable and item["metadata"]["name"] not in there[kind]
+        if item["kind"] == kind.kind and kind not in seen.unreadable
     ]
-    for subject in missing:
-        what = "system annotations can be forged, or an agent can write what is another node's"
-        yield Finding(subject, f"it is missing: {what}", "deploy ControlPlane again")
+    missing = [(kind, name) for kind, name in expected if name not in there[kind]]
+    what = "system annotations can be forged, or an agent can write what is another node's"
+    if expected and missing == expected:
+        yield Finding("ValidatingAdmissionPolicy", f"all of ours are missing: {what}", "deploy ControlPlane")
+        return
+    for kind, name in missing:
+        yield Finding(f"{kind.kind} {name}", f"it is missing: {what}", "deploy ControlPlane again")

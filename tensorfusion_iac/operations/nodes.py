@@ -134,14 +134,18 @@ def pools(seen: Observed) -> Iterator[Finding]:
         if name not in readable:
             yield Finding(subject, "it cannot be read", f"kubectl get gpupool {name} -o yaml | tensorfusion validate -")
             continue
-        if name not in homes:
+        conflicts = [
+            one
+            for one in at(item, "status", "conditions") or ()
+            if one.get("type") in ("DefaultConflict", "NodeConflict") and one.get("status") == "True"
+        ]
+        if name not in homes and not any(one["type"] == "NodeConflict" for one in conflicts):  # which says where its nodes are
             selected = [node for node in fleet.nodes if fleet.pool_of(node, readable) == name]
             yield Finding(subject, *_empty_pool(selected, fleet.names))
         if NAMESPACES in seen.objects and not any(may_use(readable[name], _namespace_labels(one)) for one in seen.of(NAMESPACES)):
             yield Finding(subject, "its namespaceSelector selects no namespace", "correct it, or label the namespaces")
-        for one in at(item, "status", "conditions") or ():
-            if one.get("type") in ("DefaultConflict", "NodeConflict") and one.get("status") == "True":
-                yield Finding(subject, str(one.get("message")), "correct the pools' selectors or their mark as default")
+        for one in conflicts:
+            yield Finding(subject, str(one.get("message")), "correct the pools' selectors or their mark as default")
 
 
 def _empty_pool(selected: Sequence[str], gpu_nodes: Sequence[str]) -> tuple[str, str]:

@@ -159,4 +159,4 @@ def test_a_pod_that_is_not_there_is_a_problem(write: Any) -> None:
     assert "there is no pod default/none" in err
     code, _, err = run("explain", "job/none", "-n", "ns", "-f", write("dump.yaml", *dump()))
     assert code == 1
-    assert "job ns/none is not there, or none of its pods is labelled as enabled" in err
+    assert "job ns/none is not there, or none of its pods is enabled and went through the webhook" in err

@@ -120,6 +120,15 @@ CASES = (
          lambda: healthy(objects={GPU_POOLS: [{**cluster.pool(selector={"gpu": "yes"}), "status": {"conditions": [
              {"type": "NodeConflict", "status": "True", "message": "nodes a are claimed by b too"},
          ]}}]}), "GPUPool default-pool", "nodes a are claimed by b too", "selectors"),
+    Case("a pool's only node is another's",
+         lambda: healthy(objects={GPU_POOLS: [
+             cluster.pool(selector={"gpu": "yes"}),
+             {**cluster.pool("z", {"gpu": "yes"}), "status": {"conditions": [
+                 {"type": "NodeConflict", "status": "True", "message": "pool default-pool has node node-1"},
+             ]}},
+         ]}), "GPUPool z", "pool default-pool has node node-1", "selectors"),
+    Case("no policy is there", lambda: healthy(objects={POLICIES: [], BINDINGS: []}),
+         "ValidatingAdmissionPolicy", "all of ours are missing", "deploy ControlPlane"),
     Case("an agent is silent", lambda: lease_aged("tensor-fusion-agent-node-1", 200),
          "node node-1", "its agent has not reported for 200 s: it takes no pods", "agent's pod"),
     Case("an agent never reported", lambda: without(LEASES, "tensor-fusion-agent-node-1"),
