@@ -198,7 +198,7 @@ def _pair(sides: tuple[Sum, Sum], show: Callable[[Sum], str]) -> str:
 def _compute(of: Sum) -> str:
     parts = [f"{format_decimal(of.tflops)} TFLOPS"] if of.tflops or not (of.card_parts or of.whole_cards) else []
     parts += [f"{format_decimal(of.card_parts)} cards (by percent)"] if of.card_parts else []
-    parts += [f"{of.whole_cards} whole cards"] if of.whole_cards else []
+    parts += [f"{of.whole_cards} whole card{'s' if of.whole_cards > 1 else ''}"] if of.whole_cards else []
     return " + ".join(parts)
 
 
