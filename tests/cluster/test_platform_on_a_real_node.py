@@ -43,7 +43,7 @@ def installed(real_node: RealNodePlane, real_platform: Project, tmp_path_factory
         project.up()
         yield project
     finally:
-        project.pulumi("destroy", "--yes", "--skip-preview")
+        real_node.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
 
 
 def running(project: Project, namespace: str) -> dict[str, dict[str, Any]]:
