@@ -172,7 +172,8 @@ def env(folder: Dir = DEFAULT_ROOT) -> None:
         prepare(layout, ensure(PULUMI_TOOLS, lambda line: None if " from " in line else complain(line)))
     path = os.environ.get("PATH", os.defpath).split(os.pathsep)
     others = [entry for entry in path if entry != str(programs_folder(layout))]
-    typer.echo(exports(pulumi_environment(layout, os.pathsep.join(others))))
+    folder_of_ours = {"TENSORFUSION_LOCAL_DIR": str(layout.root)}  # for this command in the folders of other projects
+    typer.echo(exports(pulumi_environment(layout, os.pathsep.join(others)) | folder_of_ours))
 
 
 @contextmanager

@@ -31,6 +31,7 @@ def environment(layout: Layout, path: str) -> dict[str, str]:
         "PULUMI_BACKEND_URL": f"file://{_state(layout)}",
         "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
         "PULUMI_SKIP_UPDATE_CHECK": "true",
+        "GRPC_VERBOSITY": "ERROR",  # else gRPC says in a preview that a connection, long done with, was closed
     }
 
 
