@@ -29,6 +29,8 @@ HIDDEN = (*WRITTEN_TO, "/run", "/var/log")
 """What a node does not share with this machine: a control plane's folder can't be there."""
 
 SOCKET = Path("/run/containerd/containerd.sock")
+KUBELET_ROOT = Path("/run/kubelet")
+"""Where the node sees kubelet's files: sockets are among them, whose paths may have 107 characters only."""
 KUBELET_HEALTH_PORT, PROXY_HEALTH_PORT = 10248, 10256
 PROXY_USER = "kube-proxy"
 
@@ -107,7 +109,7 @@ def kubelet_command(node: RealNode, tools: Mapping[str, Path]) -> list[Path | st
     labels = {"nvidia.com/gpu.present": "true", "nvidia.com/gpu.count": str(CARDS_PER_NODE)}
     return [
         tools["kubelet"], f"--config={node.folder / 'kubelet.yaml'}", f"--kubeconfig={node.folder / 'kubelet.kubeconfig'}",
-        f"--hostname-override={node.name}", f"--node-ip={node.address}", f"--root-dir={node.folder / 'kubelet'}",
+        f"--hostname-override={node.name}", f"--node-ip={node.address}", f"--root-dir={KUBELET_ROOT}",
         f"--cert-dir={node.folder / 'kubelet-pki'}", "--node-labels=" + ",".join(f"{key}={labels[key]}" for key in labels),
     ]  # fmt: skip
 

@@ -77,8 +77,10 @@ def _mount(node: RealNode) -> None:
         upper.mkdir(parents=True)
         work.mkdir()
         mount("overlay", folder, "-t", "overlay", "-o", f"lowerdir={folder},upperdir={upper},workdir={work}")
-    (node.folder / "log").mkdir(exist_ok=True)
-    mount(node.folder / "log", "/var/log", "--bind")
+    files.KUBELET_ROOT.mkdir()
+    for own, seen_at in (("log", Path("/var/log")), ("kubelet", files.KUBELET_ROOT)):
+        (node.folder / own).mkdir(exist_ok=True)
+        mount(node.folder / own, seen_at, "--bind")
     for name, value in KUBELET_WOULD_SET.items():
         shown, setting = Path("/run/sysctl", name), Path("/proc/sys", name)
         shown.parent.mkdir(parents=True, exist_ok=True)
