@@ -16,7 +16,7 @@ from tensorfusion_iac.api import names
 from tensorfusion_iac.api.worker import Source, WorkerSpec, canonical, to_json
 from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.errors import ApiError
-from tensorfusion_iac.kube.resource import NAMESPACES, TENSOR_FUSION_WORKLOADS
+from tensorfusion_iac.kube.resource import NAMESPACES, PODS, TENSOR_FUSION_WORKLOADS
 from tensorfusion_iac.local.state import NodeGroup
 
 pytestmark = pytest.mark.cluster
@@ -211,7 +211,8 @@ def test_at_rest_and_after_a_restart_nothing_is_written(plane: GpuPlane, control
     plane.apply(replicated("Deployment", "chat", ns, 3), replicated("StatefulSet", "set", ns, 1), quota | {"spec": {"total": {}}})
     until(plane, ns, "chat", readyWorkers=3, workerCount=3)
     until(plane, ns, "set", readyWorkers=1, workerCount=1)
-    time.sleep(3.0)  # what is under way ends
+    plane.until("the pods of earlier tests are gone", lambda client: _only_in(client, ns))
+    time.sleep(5.0)  # what is under way ends; looks at pools are 2 s apart
     versions = {name: item["metadata"]["resourceVersion"] for name, item in workloads(plane, ns).items()}
     controller.stop()
     controller.start()
@@ -220,6 +221,10 @@ def test_at_rest_and_after_a_restart_nothing_is_written(plane: GpuPlane, control
     time.sleep(3.0)
     assert controller.writes() == {}, "neither workloads, nor pools, nor pods, nor quotas"
     assert {name: item["metadata"]["resourceVersion"] for name, item in workloads(plane, ns).items()} == versions
+
+
+async def _only_in(client: Client, ns: str) -> bool:
+    return {item["metadata"]["namespace"] for item in (await client.list(PODS)).items} == {ns}
 
 
 async def _leads(controller: Controller) -> bool:
