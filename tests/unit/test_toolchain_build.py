@@ -34,11 +34,13 @@ chmod +x "$2"
 """
 
 BUILDER = """
+import signal
 import sys
 from pathlib import Path
 from tensorfusion_iac.local.toolchain import Places, ensure
 from tensorfusion_iac.local.toolchain.cache import Cache
 from tensorfusion_iac.local.toolchain.recipe import load
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are started deaf to it
 where = Places(path=sys.argv[2], assets=None, cache=Cache(Path(sys.argv[3])))
 print(ensure(["hello"], places=where, recipes=load(Path(sys.argv[1])))["hello"])
 """
