@@ -12,6 +12,7 @@ import yaml
 from audited_apiserver import AuditedServer, audited
 from running_plane import ControlPlane
 from running_webhook import apply, pod, tried, warnings_of, without_webhook
+from waiting import eventually
 
 from tensorfusion_iac.admission.policies import CONTROLLER_USER, SCHEDULER_USER
 from tensorfusion_iac.api import ENABLED_LABEL, key
@@ -265,8 +266,16 @@ def test_what_we_set_ourselves_is_no_device_by_hand(plane: ControlPlane, source:
 
 @pytest.fixture(scope="module")
 def audited_server(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuditedServer]:
+    by_hand = with_devices(QUOTED, {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"})
     with audited(plane, tmp_path_factory.mktemp("audited")) as server:
+        # It is ready before it has read the quotas that the policies ask for.
+        eventually(lambda: isinstance(asyncio.run(created(server, by_hand)), ApiError), "the second server's policies")
         yield server
+
+
+async def created(server: AuditedServer, item: dict[str, Any]) -> dict[str, Any] | ApiError:
+    async with await Client.from_kubeconfig(server.kubeconfig) as client:
+        return await tried(client, item)
 
 
 @pytest.mark.parametrize("namespace", [SPACE, QUOTED])
@@ -275,13 +284,8 @@ def test_devices_by_hand_are_in_the_audit_log_everywhere(
     plane: ControlPlane, audited_server: AuditedServer, namespace: str, value: str, by_hand: bool
 ) -> None:
     item = with_devices(namespace, {"name": "NVIDIA_VISIBLE_DEVICES", "value": value})
-
-    async def create() -> dict[str, Any] | ApiError:
-        async with await Client.from_kubeconfig(audited_server.kubeconfig) as client:
-            return await tried(client, item)
-
     before = len(audited_server.entries())
-    refused = isinstance(asyncio.run(create()), ApiError)
+    refused = isinstance(asyncio.run(created(audited_server, item)), ApiError)
     assert refused is (by_hand and namespace == QUOTED)
     (entry,) = [one for one in audited_server.entries()[before:] if one["verb"] == "create"]
     assert (entry["objectRef"]["namespace"], entry["responseStatus"]["code"]) == (namespace, 422 if refused else 201)

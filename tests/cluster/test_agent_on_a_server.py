@@ -163,7 +163,8 @@ def test_cards_and_node_are_reported(running: Running) -> None:
     assert gpu["metadata"]["ownerReferences"][0]["name"] == NODE
     gpu_node = eventually(lambda: running.get("gpunode", NODE).get("status"))
     assert (gpu_node["phase"], gpu_node["totalGPUs"]) == ("Running", 3)
-    lease = running.get("lease", f"tensor-fusion-agent-{NODE}", "-n", "kube-node-lease")
+    named = ("lease", f"tensor-fusion-agent-{NODE}", "-n", "kube-node-lease")
+    lease = eventually(lambda: running.plane.kubectl("get", *named, "--ignore-not-found") and running.get(*named))
     assert lease["spec"]["holderIdentity"] == NODE
 
 

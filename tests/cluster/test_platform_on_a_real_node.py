@@ -81,10 +81,9 @@ def test_the_workload_was_mutated_placed_and_is_enforced(installed: Project) -> 
         assert item["spec"]["schedulerName"] == "tensor-fusion-scheduler"
         assert json.loads(annotations[key("resolved")])["pool"] == POOL
         assert annotations[key("gpu-ids")].startswith("GPU-")
-    by = eventually(
-        lambda: [means(installed, name) for name in pods if means(installed, name)], "what holds the pods", PATIENCE_S
+    eventually(
+        lambda: {means(installed, name) for name in pods} == {"vram=driver,compute=freezer"}, "what holds the pods", PATIENCE_S
     )
-    assert set(by) == {"vram=driver,compute=freezer"}
 
 
 def means(project: Project, pod: str) -> str:

@@ -37,8 +37,8 @@ LEAST_JUDGED = 50
 SEED = 20261130
 MODEL, CARDS = "A100_SXM_80G", 2
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
-QUIET_S = 11.0
-"""kube-scheduler lets a refused pod rest for up to 10 s: what is still after that stays so."""
+QUIET_S = 16.0
+"""kube-scheduler lets a refused pod rest for up to 10 s, and one that evicts others takes its turn then."""
 PATIENCE_S = 150.0
 
 Object = dict[str, Any]
