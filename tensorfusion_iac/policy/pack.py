@@ -60,7 +60,7 @@ def _of_object(rule: ObjectRule) -> Policy:
 def _of_workload(rule: WorkloadRule, deployed: Callable[[], Mapping[str, tuple[str, ...]] | None]) -> Policy:
     def validate(args: StackValidationArgs, report: ReportViolation) -> None:
         items = [declared(each) for each in args.resources if each.resource_type.startswith(KUBERNETES)]
-        known: Stack = stack_of((item for item in items if not _open(item)), deployed())
+        known: Stack = stack_of((item for item in items if not _open(item)), deployed() if rule.compares else None)
         for workload in known.workloads:
             for message in rule.judge(workload, known, _settings(rule, args.get_config())):
                 report(f"{workload.declared.subject}: {message}", workload.declared.urn)

@@ -38,12 +38,13 @@ class ObjectRule:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadRule:
-    """Judges one vGPU workload, knowing its stack."""
+    """Judges one vGPU workload, knowing its stack; `compares` if it also asks what was deployed before, which takes a while."""
 
     name: str
     description: str
     judge: Callable[[Workload, Stack, Settings], Iterator[str]]
     settings: Schema = field(default_factory=dict)
+    compares: bool = False
 
 
 def _no_visible_devices(item: Declared, settings: Settings) -> Iterator[str]:
@@ -235,6 +236,7 @@ WORKLOAD_RULES = (
     ),
     WorkloadRule(
         "grey-image-changes", "A new image reaches production with a grey release first.", _grey_images, _PRODUCTION,
+        compares=True,
     ),
 )  # fmt: skip
 
