@@ -7,7 +7,7 @@ it is, even where it is more than a card has. Everything here is arithmetic; tim
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -115,6 +115,15 @@ class Ledger:
         self.inventory.discharge(entry.reservation)
         self._count(entry.reservation.namespace, NOTHING, charge(entry.reservation))
         return entry.reservation
+
+    def restore(self, entries: Iterable[Entry]) -> None:
+        """Have exactly these entries again: those that were there at an earlier moment."""
+        wanted = {entry.reservation.uid: entry for entry in entries}
+        for uid in [uid for uid, entry in self._entries.items() if wanted.get(uid) != entry]:
+            self.release(uid)
+        for uid, entry in wanted.items():
+            if uid not in self._entries:
+                self._put(entry)
 
     def overdue(self, now: float) -> list[Entry]:
         """Holds and commitments whose time is over."""

@@ -2,12 +2,15 @@
 
 Everything happens as it would in the cluster: rolling updates keep their bounds (`rolling`), higher priority evicts lower
 (`victims`), and objects that leave are deleted when all else is done, as Pulumi does it. CPU, memory and taints are not known.
+Which of several equal pods goes, or comes, first is chance; `luck` tries others than the likeliest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import log2
+from random import Random
 
 from tensorfusion_iac.api.desired import Desired
 from tensorfusion_iac.planning.allocate import Allocator
@@ -23,6 +26,8 @@ from tensorfusion_iac.planning.victims import Candidate, plan
 
 _NEW = float("inf")
 """When a pod of the rehearsal started: later than any that runs."""
+_LATE = 20.0
+"""The change is made up to 2**20 s (12 days) after the youngest pod of today started; when is not known."""
 NO_BOUNDS = Bounds(0, 0)
 
 
@@ -88,7 +93,7 @@ class Stuck:
 class Outcome:
     """The end. `before`: what waited before the change; `held_up`: workloads that wait until others are deleted.
 
-    `pools` is the use of the pools then.
+    `pools` is the use of the pools then. `by_chance`: whether there was a choice of which pods go, or come, first.
     """
 
     before: tuple[Waiting, ...]
@@ -98,6 +103,7 @@ class Outcome:
     held_up: tuple[str, ...]
     refused_resizes: tuple[tuple[str, str], ...]
     pools: tuple[PoolUse, ...]
+    by_chance: bool = False
 
 
 @dataclass(slots=True)
@@ -120,9 +126,13 @@ def rehearse(
     *,
     leaving: Iterable[str] = (),
     resizes: Mapping[str, Desired] | None = None,
+    luck: Random | None = None,
 ) -> Outcome:
-    """Let the changes happen. `pods` are all that exist; the ledger holds those that are bound, and is spent afterwards."""
-    run = _Run(ledger, {pod.uid: pod for pod in pods})
+    """Let the changes happen. `pods` are all that exist; the ledger holds those that are bound, and is spent afterwards.
+
+    Without `luck` the newest of equal pods go first. With it, chance decides wherever it does in a cluster.
+    """
+    run = _Run(ledger, {pod.uid: pod for pod in pods}, luck)
     run.settle(())
     before = run.waiting()
     refused = run.resize(resizes or {})
@@ -136,7 +146,8 @@ def rehearse(
     unfinished = [one for one in rolling if run.is_unfinished(one) and one.old]
     still = {one.owner for one in waiting} | {one.roll.owner for one in unfinished}
     outcome = Outcome(
-        before, waiting, tuple(run.evicted), (), tuple(sorted(held_up - still)), tuple(refused), pool_use(ledger)
+        before, waiting, tuple(run.evicted), (), tuple(sorted(held_up - still)), tuple(refused), pool_use(run.ledger),
+        run.had_choice,
     )  # fmt: skip
     left = [(one.roll.owner, len(one.old), len(one.new)) for one in unfinished]
     hopeless = run.without_old(unfinished) if unfinished else set()
@@ -146,10 +157,15 @@ def rehearse(
 class _Run:
     """The rehearsal under way: the books, and every pod that exists, placed or not, in the order in which they came."""
 
-    def __init__(self, ledger: Ledger, pods: dict[str, Pod]) -> None:
+    def __init__(self, ledger: Ledger, pods: dict[str, Pod], luck: Random | None) -> None:
         self.ledger, self.pods = ledger, pods
         self.allocator = Allocator(ledger.inventory)
         self.evicted: list[Evicted] = []
+        self.had_choice = False
+        self._luck = luck
+        self._now_s = max((pod.started_s for pod in pods.values()), default=0.0)
+        if luck is not None:
+            self._now_s += 2 ** luck.uniform(0, _LATE)
         self._made = 0
         self._rolling: Sequence[_Rolling] = ()
 
@@ -163,9 +179,9 @@ class _Run:
     def begin(self, roll: Roll) -> _Rolling:
         """What happens at once when a workload is changed: the old pods are scaled."""
         one = _Rolling(roll, list(roll.kept), list(roll.old))
-        self._thin(one.kept, len(one.kept) - roll.count)
+        self._thin(one, one.kept, len(one.kept) - roll.count)
         if roll.new is None or roll.scales_old:
-            self._thin(one.old, len(one.old) - (0 if roll.new is None else roll.count))
+            self._thin(one, one.old, len(one.old) - (0 if roll.new is None else roll.count))
         if roll.new is not None and roll.scales_old and one.old:
             model = self.pods[one.old[0]]
             one.old += [self._make(model) for _ in range(roll.count - len(one.old))]
@@ -177,7 +193,7 @@ class _Run:
         moved = True
         while moved:
             moved = self._place_all()
-            for one in rolling:
+            for one in self._in_turn(rolling):
                 moved |= self._step(one)
 
     def resize(self, resizes: Mapping[str, Desired]) -> list[tuple[str, str]]:
@@ -214,12 +230,17 @@ class _Run:
         return {one.roll.owner for one in unfinished if self.is_unfinished(one)}
 
     def _place_all(self) -> bool:
-        """Place what can be placed, higher priority first, then who has waited longest."""
+        """Place what can be placed, higher priority first, then who has waited longest, or comes first by chance."""
         moved = False
         hopeless: set[tuple[str, Claim, int]] = set()
-        for pod in sorted(self.pods.values(), key=lambda one: -one.priority):
+        waiting = [pod for pod in self.pods.values() if not self.is_placed(pod.uid)]
+        kinds = {(pod.priority, pod.namespace, pod.claim) for pod in waiting}
+        self.had_choice |= len(kinds) > len({priority for priority, *_ in kinds})
+        if self._luck is not None:
+            self._luck.shuffle(waiting)
+        for pod in sorted(waiting, key=lambda one: -one.priority):
             kind = (pod.namespace, pod.claim, pod.priority)
-            if pod.uid not in self.pods or self.is_placed(pod.uid) or kind in hopeless:
+            if pod.uid not in self.pods or kind in hopeless:
                 continue
             if self._place(pod):
                 moved = True
@@ -268,25 +289,38 @@ class _Run:
         for uid in waiting:
             self.remove(uid)
             one.old.remove(uid)
-        self._thin(one.old, healthy if not waiting else 0)
+        self._thin(one, one.old, healthy if not waiting else 0)
         return bool(waiting or healthy)
 
     def _progress(self, one: _Rolling) -> Progress:
         placed = self.is_placed
         return Progress(len(one.old), sum(map(placed, one.old)), len(one.new), sum(map(placed, one.new)))
 
-    def _thin(self, uids: list[str], by: int) -> None:
-        """Take away so many pods as a ReplicaSet does: those that wait, then those that share a node, then the newest."""
+    def _thin(self, one: _Rolling, uids: list[str], by: int) -> None:
+        """Take away so many pods as a ReplicaSet does (kubernetes pkg/controller/controller_utils.go, ActivePodsWithRanks).
+
+        Those that wait go first, then those that share a node with most of the workload, then the newest; ages that are the
+        same power of two are equal, and among equals it is chance.
+        """
+        self.had_choice |= 0 < by < len(uids)
         for _ in range(max(0, by)):
-            nodes = [entry.reservation.node for uid in uids if (entry := self.ledger.get(uid)) is not None]
-
-            def rank(uid: str, nodes: list[str] = nodes) -> tuple[bool, int, float]:
-                entry = self.ledger.get(uid)
-                return entry is None, nodes.count(entry.reservation.node) if entry else 0, self.pods[uid].started_s
-
-            goes = max(uids, key=rank)
+            related = (*one.kept, *one.old, *one.new)
+            nodes = [entry.reservation.node for uid in related if (entry := self.ledger.get(uid)) is not None]
+            goes = max(uids, key=lambda uid: self._rank(uid, nodes))
             uids.remove(goes)
             self.remove(goes)
+
+    def _rank(self, uid: str, nodes: Sequence[str]) -> tuple[bool, int, float, float]:
+        """How soon a pod is taken away, the highest first."""
+        entry, started_s = self.ledger.get(uid), self.pods[uid].started_s
+        sharing = nodes.count(entry.reservation.node) if entry else 0
+        if self._luck is None:
+            return entry is None, sharing, started_s, 0.0
+        return entry is None, sharing, -int(log2(max(1.0, self._now_s - started_s))), self._luck.random()
+
+    def _in_turn(self, rolling: Sequence[_Rolling]) -> Sequence[_Rolling]:
+        """Rolling updates that go on at once, in the order of this round."""
+        return rolling if self._luck is None else self._luck.sample(rolling, len(rolling))
 
     def _make(self, model: Pod) -> str:
         self._made += 1

@@ -1,6 +1,7 @@
 """Whether a preview's workloads find their place: rehearsed on the cluster's own state by `planning.rehearse` (SPEC §7).
 
 The state is read as the scheduler reads it. Judged are the workloads that change; what happens to others is told beside.
+Where controllers have a choice of which pods go first, it is rehearsed several times, and an end that is chance is said to be.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from random import Random
 
 from tensorfusion_iac.api.desired import Desired
 from tensorfusion_iac.api.levels import PRIORITY
@@ -27,11 +29,15 @@ from tensorfusion_iac.report.world import World
 from tensorfusion_iac.scheduling.pods import RESOLVED, GpuPod
 from tensorfusion_iac.scheduling.state import ClusterState
 
+TRIES = 8
+"""How often it is rehearsed with other choices of the pods that go first."""
+
 
 class Verdict(StrEnum):
-    """The end of it: everything that changes runs; some of it waits; a rolling update never ends; or that is not known."""
+    """The end of it: everything that changes runs; by chance; some of it waits; a rolling update never ends; or not known."""
 
     FITS = "fits"
+    MAY_WAIT = "may-wait"
     WAITS = "waits"
     DEADLOCK = "deadlock"
     UNKNOWN = "unknown"
@@ -42,6 +48,7 @@ class Fit:
     """The outcome. `waiting`: pods of changed workloads; `waiting_others`: pods of others that did not wait before.
 
     `held_up`: changed workloads that get their room only when others are deleted. `not_judged`: why the rest is open.
+    `rehearsals`: how many there were, and how many of them `ended_well`; told is the likeliest, or of `MAY_WAIT`, a bad one.
     """
 
     verdict: Verdict
@@ -55,6 +62,8 @@ class Fit:
     not_judged: tuple[str, ...]
     pools_before: tuple[PoolUse, ...]
     pools_after: tuple[PoolUse, ...]
+    rehearsals: int = 1
+    ended_well: int = 1
 
 
 def judge_fit(
@@ -65,7 +74,7 @@ def judge_fit(
     lives: tuple[Live, Live],
     not_judged: Iterable[str] = (),
 ) -> Fit:
-    """Rehearse on the second of `lives`, which is spent then.
+    """Rehearse on the second of `lives`.
 
     `ways` and `counts` (pods wanted) are by the workload's title; `not_judged`: what is known to be missing.
     """
@@ -92,8 +101,23 @@ def judge_fit(
         if one.after is not None:
             rolls.append(_roll(one, way, counts[one.title], [pods[uid] for uid in uids]))
     resizes = dict(_resizes(state, sides, {roll_uid for roll in rolls for roll_uid in roll.old}))
-    outcome = rehearse(state.ledger, _in_order(pods.values(), state), rolls, leaving=leaving, resizes=resizes)
-    return _fit(outcome, {roll.owner for roll in rolls}, open_ends, pools_before)
+    ordered, changed, booked = _in_order(pods.values(), state), {roll.owner for roll in rolls}, list(state.ledger)
+
+    def tried(luck: Random | None) -> tuple[Fit, bool]:
+        outcome = rehearse(state.ledger, ordered, rolls, leaving=leaving, resizes=resizes, luck=luck)
+        state.ledger.restore(booked)
+        return _fit(outcome, changed, open_ends, pools_before), outcome.by_chance
+
+    likeliest, by_chance = tried(None)
+    others = [tried(Random(seed))[0] for seed in range(TRIES)] if by_chance else []  # noqa: S311 (dice, no secrets)
+    return _of_all((likeliest, *others))
+
+
+def _of_all(fits: Sequence[Fit]) -> Fit:
+    """One verdict of several rehearsals, the likeliest first."""
+    bad = [fit for fit in fits if fit.verdict in (Verdict.WAITS, Verdict.DEADLOCK)]
+    told = replace(bad[0], verdict=Verdict.MAY_WAIT) if 0 < len(bad) < len(fits) else fits[0]
+    return replace(told, rehearsals=len(fits), ended_well=len(fits) - len(bad))
 
 
 def _fit(outcome: Outcome, changed: set[str], open_ends: list[str], before: tuple[PoolUse, ...]) -> Fit:

@@ -26,6 +26,7 @@ _SPECIAL = re.compile(r"([\\`*_\[\]|~])")
 
 VERDICTS = {
     Verdict.FITS: "it fits",
+    Verdict.MAY_WAIT: "it may not fit: that depends on which pods their controllers take away first",
     Verdict.WAITS: "it does not fit",
     Verdict.DEADLOCK: "there is room, but a rolling update would never end",
     Verdict.UNKNOWN: "what is known fits; the rest cannot be told before the deployment",
@@ -83,7 +84,9 @@ def _summary(report: Report) -> Iterator[str]:
     if report.fit is None:
         yield "- **Fit:** not judged, for no cluster was given (`--kubeconfig` or `--snapshot`)"
     else:
-        yield f"- **Fit:** {VERDICTS[report.fit.verdict]}"
+        fit = report.fit
+        odds = f" ({fit.ended_well} of {fit.rehearsals} rehearsals ended well)" if fit.verdict is Verdict.MAY_WAIT else ""
+        yield f"- **Fit:** {VERDICTS[fit.verdict]}{odds}"
     before, after = report.total_cost()
     open_costs = sum(1 for cost in report.costs if cost.before is None or cost.after is None)
     beside = f", and {open_costs} without a price" if open_costs else ""
@@ -122,6 +125,8 @@ def _risks(report: Report, rows: int) -> Iterator[str]:
 def _fit(fit: Fit | None, rows: int) -> Iterator[str]:
     if fit is None:
         return
+    if fit.verdict is Verdict.MAY_WAIT:
+        yield "- in one of the rehearsals that did not end well:"
     for title, entries in (("would wait", fit.waiting), ("of others would wait", fit.waiting_others)):
         yield from _waiting(title, entries, rows)
     evicted: dict[tuple[str, str, str], int] = {}

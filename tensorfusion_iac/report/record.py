@@ -49,6 +49,8 @@ def record(report: Report) -> dict[str, Any]:
 def _fit(fit: Fit) -> dict[str, Any]:
     return {
         "verdict": fit.verdict.value,
+        "rehearsals": fit.rehearsals,
+        "endedWell": fit.ended_well,
         "waiting": _waiting(fit.waiting),
         "waitingOthers": _waiting(fit.waiting_others),
         "waitedBefore": _waiting(fit.waited_before),

@@ -9,7 +9,7 @@ from enum import StrEnum
 from tensorfusion_iac.api.levels import Isolation
 from tensorfusion_iac.api.quantity import format_bytes
 from tensorfusion_iac.api.worker import Source, WorkerSpec
-from tensorfusion_iac.report.fit import Fit
+from tensorfusion_iac.report.fit import Fit, Verdict
 from tensorfusion_iac.report.fleet import PoolCards, cards_for
 from tensorfusion_iac.report.preview import Change, Preview
 from tensorfusion_iac.report.rolls import How, Way
@@ -81,9 +81,10 @@ def _of_objects(changes: Iterable[Change], workloads: Sequence[Workload]) -> Ite
 
 
 def _of_fit(fit: Fit) -> Iterator[Risk]:
+    chance = f"; by chance: {fit.ended_well} of {fit.rehearsals} rehearsals ended well" if fit.verdict is Verdict.MAY_WAIT else ""
     for one in fit.waiting:
         if one.owner not in fit.deadlocks:
-            yield Risk(Kind.WONT_FIT, one.owner, f"{_pods(one.pods)} would wait: {one.why.text()}")
+            yield Risk(Kind.WONT_FIT, one.owner, f"{_pods(one.pods)} would wait: {one.why.text()}{chance}")
     for owner, why in fit.refused_resizes:
         yield Risk(Kind.WONT_FIT, owner, f"running pods would keep their amounts: {why}")
     for owner in fit.deadlocks:
@@ -91,7 +92,7 @@ def _of_fit(fit: Fit) -> Iterator[Risk]:
             "its rolling update never ends: a new pod finds no room while the old ones run, and none of them may go before it is "
             "ready; give maxUnavailable: 1, or strategy Recreate"
         )
-        yield Risk(Kind.DEADLOCK, owner, text)
+        yield Risk(Kind.DEADLOCK, owner, f"{text}{chance}")
     for owner in fit.held_up:
         text = "waits for room that others give back only when they are deleted, which `pulumi up` does last: it may time out"
         yield Risk(Kind.DEADLOCK, owner, text)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
+from random import Random
 from typing import Any
 
 from hypothesis import given, settings
@@ -176,14 +178,16 @@ def test_a_resize_that_finds_no_room_on_its_card_is_refused_and_one_that_does_ta
     sizes=st.lists(st.integers(1, 80), min_size=1, max_size=4),
     old=st.integers(5, 40),
     new=st.integers(5, 90),
+    luck=st.none() | st.integers(0, 9).map(Random),
 )
 def test_no_card_ever_holds_more_than_it_has_and_nothing_is_lost(
-    limits: Bounds, sizes: Sequence[int], old: int, new: int
+    limits: Bounds, sizes: Sequence[int], old: int, new: int, luck: Random | None
 ) -> None:
     books = Books(nodes=2)
     uids = books.run("a", 2, old)
+    booked, free = list(books.ledger), books.ledger.inventory.free_vram.copy()
     rolls = [Roll(f"x{at}", model(f"x{at}", gib, at * 100), 2) for at, gib in enumerate(sizes)]
-    outcome = books.rehearse(Roll("a", model("a", new), 3, old=uids, bounds=limits, scales_old=True), *rolls)
+    outcome = books.rehearse(Roll("a", model("a", new), 3, old=uids, bounds=limits, scales_old=True), *rolls, luck=luck)
     inventory = books.ledger.inventory
     for card in inventory.cards():
         place = inventory.place_of(card.uuid)
@@ -192,3 +196,37 @@ def test_no_card_ever_holds_more_than_it_has_and_nothing_is_lost(
     if not outcome.stuck:  # else the books also hold what would be if the old pods went first
         placed = sum(1 for entry in books.ledger if entry.reservation.name.startswith("x0#"))
         assert placed + waiting(outcome).get("x0", 0) == 2
+    books.ledger.restore(booked)
+    assert {entry.reservation.uid for entry in books.ledger} == set(uids)
+    assert (inventory.free_vram == free).all()
+
+
+def test_which_of_several_equal_pods_goes_first_is_chance_and_decides_whether_another_fits() -> None:
+    """One card holds 60 and 15, the other 60: there is room for 70 once the right one is gone."""
+
+    def fits(luck: Random) -> bool:
+        books = Books()
+        books.run("other", 1, 15)
+        kept = books.run("a", 2, 60)
+        outcome = books.rehearse(Roll("a", model("a", 60), 1, kept=kept), Roll("b", model("b", 70), 1), luck=luck)
+        assert outcome.by_chance
+        return not outcome.waiting
+
+    assert {fits(Random(seed)) for seed in range(20)} == {True, False}
+
+
+def test_among_pods_of_very_different_age_the_newest_goes_whatever_the_luck() -> None:
+    for seed in range(20):
+        books = Books()
+        uids = books.run("a", 2, 60)
+        day, year = 86_400.0, 3.15e7
+        books.pods = [replace(pod, started_s=at) for pod, at in zip(books.pods, (-2 * year, -day), strict=True)]
+        books.pods.append(Pod("young", "b", "ns", claim(1), started_s=0.0))
+        books.rehearse(Roll("a", model("a", 60), 1, kept=uids), luck=Random(seed))
+        assert [books.ledger.get(uid) is not None for uid in uids] == [True, False]
+
+
+def test_without_a_choice_there_is_no_chance() -> None:
+    books = Books()
+    old = books.run("a", 1, 30)
+    assert not books.rehearse(Roll("a", model("a", 40), 1, old=old, bounds=Bounds(1, 0))).by_chance

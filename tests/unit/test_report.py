@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -150,6 +151,34 @@ def test_a_roll_on_a_full_pool_is_a_deadlock_and_says_what_to_do() -> None:
     assert report.fit.verdict is Verdict.DEADLOCK
     assert kinds(report) == {"deadlock": "ml/training"}
     assert "give maxUnavailable: 1, or strategy Recreate" in report.risks[0].text
+
+
+def test_an_end_that_is_chance_is_said_to_be_with_its_odds() -> None:
+    """The one large card is free for `search` if it is the other card's pod of `chat` that stays."""
+    small, large = "gpu-6154b611-fdc6-537f-b629-1910e4afb0f3", "gpu-c5a63144-70e8-587b-91a0-014dc8fea055"
+    kept = []
+    for item in copy.deepcopy(cluster().objects):
+        if item["kind"] == "GPU" and item["status"]["nodeName"].startswith("l40s"):
+            if item["metadata"]["name"] not in (small, large):
+                continue
+            if item["metadata"]["name"] == small:
+                item["status"]["capacity"]["vram"] = "20Gi"
+        kept.append(item)
+
+    def edit(digest: dict[str, Any]) -> None:
+        spec("chat", replicas=1)(digest)
+        spec("search", replicas=1)(digest)
+        annotated("search", gpupool="small", vram_request="45Gi")(digest)
+
+    report = told(edit, objects_of=Cluster(tuple(kept), agents_live=True))
+    assert report.fit is not None
+    assert report.fit.verdict is Verdict.MAY_WAIT
+    assert 0 < report.fit.ended_well < report.fit.rehearsals
+    odds = f"{report.fit.ended_well} of {report.fit.rehearsals} rehearsals ended well"
+    assert odds in markdown(report)
+    assert [risk.subject for risk in report.risks if odds in risk.text] == ["ml/search"]
+    assert record(report)["fit"]["verdict"] == "may-wait"
+    assert told(edit, objects_of=Cluster(tuple(kept), agents_live=True)) == report, "the same cluster, the same report"
 
 
 def whole_cards(digest: dict[str, Any]) -> None:
