@@ -1,7 +1,7 @@
 """`tensorfusion explain`: why a pod is pending, or where it is, by the scheduler's own code (SPEC §7).
 
-It reads the cluster by its kubeconfig, or a dump of it; the scheduler itself need not run. A workload whose pods are refused
-has none: then what its controller was told is shown.
+It reads the cluster by its kubeconfig, or a dump of it; the scheduler itself need not run. Pods that are refused do not exist:
+that, and why, is read of what was to create them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorfusion_iac.cli.exits import Exit, Failure, usage
-from tensorfusion_iac.cli.output import Output, OutputOption, show
+from tensorfusion_iac.cli.exits import Exit, Failure, environment, usage
+from tensorfusion_iac.cli.output import Output, OutputOption, complain, show
 from tensorfusion_iac.cli.snapshots import from_cluster, from_files
 
 if TYPE_CHECKING:
@@ -34,8 +34,11 @@ def explain(
 ) -> None:
     """Say why a pod is pending, over all nodes, with the numbers; or on which GPUs it is.
 
+    Of a workload also which pods are refused, of which revision, and why.
+
     Exit code 1 if one of the pods waits, or was refused.
     """
+    from tensorfusion_iac.operations.refused import refused
     from tensorfusion_iac.scheduling.decide import Decider
     from tensorfusion_iac.scheduling.explaining import Explaining
     from tensorfusion_iac.scheduling.snapshot import state_of
@@ -51,18 +54,18 @@ def explain(
     else:
         raise usage("give --kubeconfig (or KUBECONFIG), or a dump with --file")
     state = state_of(objects, agents_live=bool(file))
-    found = Explaining(state, Decider(state)).explain(kind, namespace, name)
-    if found is None:
-        raise Failure(_no_pods(objects, kind, namespace, name, kubeconfig if not file else None), Exit.PROBLEMS)
-    pods: Any = found["pods"]
-    show(output, found, "\n".join(f"{pod['namespace']}/{pod['name']}: {pod['state']}: {pod['text']}" for pod in pods))
-    raise typer.Exit(Exit.OK if all(pod["state"] == "bound" for pod in pods) else Exit.PROBLEMS)
+    found: dict[str, Any] = Explaining(state, Decider(state)).explain(kind, namespace, name) or {"pods": []}
+    refusals = [] if kind == "pod" else refused(kind, namespace, name, objects if file else _creators(kubeconfig, namespace))
+    if not found["pods"] and not refusals:
+        raise Failure(_no_pods(objects, kind, namespace, name), Exit.PROBLEMS)
+    lines = [f"{namespace}/{name}: refused: {one.text}" for one in refusals]
+    lines += [f"{pod['namespace']}/{pod['name']}: {pod['state']}: {pod['text']}" for pod in found["pods"]]
+    show(output, found | {"refused": [one.record() for one in refusals]}, "\n".join(lines))
+    placed = all(pod["state"] == "bound" for pod in found["pods"])
+    raise typer.Exit(Exit.OK if placed and not refusals else Exit.PROBLEMS)
 
 
-def _no_pods(objects: list[Object], kind: str, namespace: str, name: str, kubeconfig: Path | None) -> str:
-    """There is no pod to look at: what the owner's controller was told, if that is at hand."""
-    if kind != "pod" and kubeconfig is not None and (refusals := _refusals(kubeconfig, namespace, name)):
-        return f"{kind} {namespace}/{name} has no pod: {'; '.join(refusals)}"
+def _no_pods(objects: list[Object], kind: str, namespace: str, name: str) -> str:
     others = any(
         item.get("kind") == "Pod" and item["metadata"].get("namespace") == namespace and item["metadata"].get("name") == name
         for item in objects
@@ -75,27 +78,31 @@ def _no_pods(objects: list[Object], kind: str, namespace: str, name: str, kubeco
     return f"{kind} {namespace}/{name} is not there, or none of its pods is enabled and went through the webhook"
 
 
-def _refusals(kubeconfig: Path, namespace: str, name: str) -> list[str]:
-    """The messages of events FailedCreate about the workload, or a ReplicaSet or Job of it, the newest first."""
+def _creators(kubeconfig: Path | None, namespace: str) -> list[Object]:
+    """What creates pods in the namespace, and events about pods that could not be. What may not be read is told, and left out."""
     import asyncio
 
     from tensorfusion_iac.kube.client import Client
-    from tensorfusion_iac.kube.errors import KubeError
-    from tensorfusion_iac.kube.resource import Resource
+    from tensorfusion_iac.kube.errors import ApiError, KubeError
+    from tensorfusion_iac.kube.resource import CRON_JOBS, DAEMON_SETS, DEPLOYMENTS, EVENTS, JOBS, REPLICA_SETS, STATEFUL_SETS
+    from tensorfusion_iac.operations.refused import REASON
 
-    async def read() -> list[Object]:
-        async with await Client.from_kubeconfig(kubeconfig) as client:
-            events = Resource("", "v1", "events", "Event")
-            return (await client.list(events, namespace, field_selector="reason=FailedCreate")).items
+    async def read(path: Path) -> list[Object]:
+        found: list[Object] = []
+        async with await Client.from_kubeconfig(path) as client:
+            for resource in (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS, JOBS, CRON_JOBS, EVENTS):
+                selector = f"reason={REASON}" if resource is EVENTS else ""
+                try:
+                    items = (await client.list(resource, namespace, field_selector=selector)).items
+                except ApiError as error:
+                    complain(f"whether pods are refused may be incomplete: {resource.plural} cannot be read: {error}")
+                    continue
+                found += ({"kind": resource.kind} | item for item in items)
+        return found
 
-    try:
-        events = asyncio.run(read())
-    except KubeError:
+    if kubeconfig is None:
         return []
-    about = [event for event in events if _is_of(str(event.get("involvedObject", {}).get("name", "")), name)]
-    about.sort(key=lambda event: str(event.get("lastTimestamp") or event["metadata"].get("creationTimestamp")), reverse=True)
-    return list(dict.fromkeys(str(event.get("message", "")) for event in about))[:3]
-
-
-def _is_of(owner: str, name: str) -> bool:
-    return owner == name or owner.startswith(f"{name}-")
+    try:
+        return asyncio.run(read(kubeconfig))
+    except KubeError as error:
+        raise environment(str(error)) from None

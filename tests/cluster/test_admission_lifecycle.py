@@ -32,6 +32,7 @@ from running_webhook import (
     url_of,
 )
 from steady_load import under_load
+from typer.testing import CliRunner
 from waiting import eventually
 
 from tensorfusion_iac.admission.authority import new_serving
@@ -40,6 +41,7 @@ from tensorfusion_iac.admission.configuration import CONFIGURATION, TLS_SECRET, 
 from tensorfusion_iac.admission.rotation import ROTATE_ANNOTATION, Keys, Lives, from_secret
 from tensorfusion_iac.api import ENABLED_LABEL, key
 from tensorfusion_iac.api.names import AGENT_NAMESPACE, COMPONENT_LABEL, SYSTEM_NAMESPACE
+from tensorfusion_iac.cli import app
 from tensorfusion_iac.kube.errors import ApiError
 from tensorfusion_iac.kube.resource import DEPLOYMENTS
 
@@ -261,3 +263,29 @@ def test_replicas_come_and_go_without_a_loss(plane: ControlPlane, two: tuple[Rep
     for _ in range(10):  # it still serves for some seconds
         assert not isinstance(ask(plane, pod(AMOUNT, namespace=SPACE)), ApiError)
     assert left.process.wait(timeout=30) == 0
+
+
+def test_explain_tells_that_a_rolling_update_is_refused(plane: ControlPlane) -> None:
+    marks = {key("vram-request"): "1Gi"}
+    template = {
+        "metadata": {"labels": {ENABLED_LABEL: "true", "app": "rolls"}, "annotations": marks},
+        "spec": {"containers": [{"name": "main", "image": "app:1"}]},
+    }
+    spec = {"selector": {"matchLabels": {"app": "rolls"}}, "template": template}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "rolls", "namespace": SPACE}, "spec": spec}
+
+    def explained() -> str:
+        words = ["explain", "deployment/rolls", "-n", SPACE, "--kubeconfig", str(plane.kubeconfig)]
+        return CliRunner().invoke(app, words).stdout
+
+    apply(plane, deployment)
+    eventually(lambda: f"{SPACE}/rolls-" in explained(), "the first revision has its pod")
+    assert "refused" not in explained()
+    marks[key("workload-profile")] = "no-such-profile"
+    apply(plane, deployment)
+    told = eventually(lambda: "refused:" in (said := explained()) and said, "the refusal is told")
+    first, problem, old = told.splitlines()
+    assert first.startswith(f"{SPACE}/rolls: refused: revision 2 (ReplicaSet rolls-")
+    assert "has 0 of 1 pods: admission webhook" in first
+    assert "no-such-profile" in problem
+    assert old.startswith(f"{SPACE}/rolls-"), "the pod of the first revision is told too"
