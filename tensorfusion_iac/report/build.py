@@ -132,14 +132,15 @@ def _costs(
     for one in workloads:
         amounts: list[Decimal | None] = []
         sources: dict[str, None] = {}
+        missing: dict[str, None] = {}
         for side, count, world in zip((one.before, one.after), counts[one.title], sides, strict=True):
             if side is None or (not side.enabled and not side.unknown):
                 amounts.append(Decimal(0))
             elif side.worker is None or _is_open(side):
                 amounts.append(None)
-                sources["what it asks for is not known" if _is_open(side) else "refused"] = None
+                missing["what it asks for is not known" if _is_open(side) else "refused"] = None
             else:
                 per_worker, source = price_of(side.worker, world.pools, fleet)
                 amounts.append(None if per_worker is None else per_worker * count)
-                sources[source] = None
-        yield Cost(one.title, amounts[0], amounts[1], "; ".join(sources))
+                (missing if per_worker is None else sources)[source] = None
+        yield Cost(one.title, amounts[0], amounts[1], "; ".join([*sources, *missing]), "; ".join(missing))

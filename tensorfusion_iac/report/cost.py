@@ -2,38 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 from tensorfusion_iac.api.quantity import format_decimal
 from tensorfusion_iac.api.resources import GPUPool
 from tensorfusion_iac.api.worker import WorkerSpec
+from tensorfusion_iac.planning.cards import CardFacts, cards_named
 from tensorfusion_iac.planning.cost import HOURS_PER_MONTH, prices
 from tensorfusion_iac.report.fleet import PoolCards, cards_for
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """A workload's cost an hour before and after; None where it is not known."""
+    """A workload's cost an hour before and after; None where it is not known, and then `missing` says why."""
 
     title: str
     before: Decimal | None
     after: Decimal | None
     source: str
+    missing: str = ""
 
 
 def price_of(worker: WorkerSpec, pools: Mapping[str, GPUPool], fleet: Mapping[str, PoolCards]) -> tuple[Decimal | None, str]:
     """US dollars an hour for one worker and where that is from; None, and why, if it has no price."""
-    cards = cards_for(worker, fleet)
+    cards = cards_for(worker, fleet) or cards_named(worker.gpu_model)
     found = prices(worker, pools.get(worker.pool or ""), cards)
     if found:
         at_most = "at most, " if found[0].usd_per_hour < found[-1].usd_per_hour else ""
         return found[-1].usd_per_hour, f"{at_most}{found[-1].source}"
+    return (
+        None,
+        f"{_unpriced(worker, cards)}; give one with qosConfig.pricing of GPUPool {worker.pool or 'NAME'} for QoS {worker.qos}",
+    )
+
+
+def _unpriced(worker: WorkerSpec, cards: Sequence[CardFacts]) -> str:
     if cards:
-        return None, f"no price: the catalogue has none of {', '.join(sorted({card.model for card in cards}))}"
-    named = f"no card of {worker.gpu_model}" if worker.gpu_model else "the workload names no model, and the pool no price"
-    return None, f"no price: {named}"
+        return f"no price for {', '.join(sorted({card.model for card in cards}))}"
+    if worker.gpu_model:
+        return f"no price for {worker.gpu_model}, which is not in the catalogue"
+    return "no price, since it names no GPU model and the cards of its pool are not known"
 
 
 def monthly(per_hour: Decimal | None) -> Decimal | None:

@@ -22,6 +22,8 @@ MOST_CHARACTERS = 64_000
 """GitHub takes 65,536; what is above is refused there."""
 _MOST_ROWS = (1_000, 400, 200, 100, 50, 20, 10, 5)
 _MOST_CELL = 400
+_MOST_NAMED = 3
+"""Workloads named for one reason in the summary; the tables name all."""
 _SPECIAL = re.compile(r"([\\`*_\[\]|~])")
 
 VERDICTS = {
@@ -87,10 +89,7 @@ def _summary(report: Report) -> Iterator[str]:
         fit = report.fit
         odds = f" ({fit.ended_well} of {fit.rehearsals} rehearsals ended well)" if fit.verdict is Verdict.MAY_WAIT else ""
         yield f"- **Fit:** {VERDICTS[fit.verdict]}{odds}"
-    before, after = report.total_cost()
-    open_costs = sum(1 for cost in report.costs if cost.before is None or cost.after is None)
-    beside = f", and {open_costs} without a price" if open_costs else ""
-    yield f"- **Cost:** {usd(before)} \N{RIGHTWARDS ARROW} {usd(after)} USD an hour{beside}"
+    yield from _total_cost(report)
     kinds = list(dict.fromkeys(risk.kind.value for risk in report.risks))
     yield f"- **Risks:** {len(report.risks)}" + (f" ({', '.join(kinds)})" if kinds else "")
     if report.others:
@@ -100,6 +99,23 @@ def _summary(report: Report) -> Iterator[str]:
             f"- {report.unseen} resources of the stack stay as they are and are not in this preview, nor in its sums: "
             "`pulumi preview --json --show-sames` shows them"
         )
+
+
+def _total_cost(report: Report) -> Iterator[str]:
+    """The sum of what is known, and what is not in it, by reason."""
+    missing: dict[str, list[str]] = {}
+    for cost in report.costs:
+        if cost.missing:
+            missing.setdefault(cost.missing, []).append(cost.title)
+    before, after = report.total_cost()
+    sums = f"{usd(before)} \N{RIGHTWARDS ARROW} {usd(after)} USD an hour"
+    if missing and all(cost.missing for cost in report.costs):
+        yield "- **Cost:** not known"
+    else:
+        yield f"- **Cost:** {sums}" + (", and what is not known" if missing else "")
+    for reason, titles in missing.items():
+        more = f" and {len(titles) - _MOST_NAMED} more" if len(titles) > _MOST_NAMED else ""
+        yield f"  - of {cell(', '.join(titles[:_MOST_NAMED]))}{more}: {cell(reason)}"
 
 
 def _section(title: str, lines: Iterator[str]) -> Iterator[str]:
@@ -214,7 +230,7 @@ def _cost(report: Report, rows: int) -> Iterator[str]:
         for cost in changed
     ]  # fmt: skip
     before, after = report.total_cost()
-    if report.costs:
+    if not all(cost.missing for cost in report.costs):
         cells = [("all workloads shown", *_amounts(before, after), ""), *cells]
     yield from _table(("workload", "USD an hour", "USD a month (730 h)", "price"), cells, rows + 1, "workloads")
 

@@ -38,7 +38,8 @@ def record(report: Report) -> dict[str, Any]:
             "usdPerHour": {"before": _money(before), "after": _money(after)},
             "usdPerMonth": {"before": _money(monthly(before)), "after": _money(monthly(after))},
             "workloads": [
-                {"workload": cost.title, "before": _money(cost.before), "after": _money(cost.after), "source": cost.source}
+                {"workload": cost.title, "before": _money(cost.before), "after": _money(cost.after), "source": cost.source,
+                 "missing": cost.missing}
                 for cost in report.costs
             ],
         },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -265,6 +266,35 @@ def test_prices_are_the_pools_own_or_the_part_of_a_card_that_is_taken() -> None:
     # a quarter of a card's compute, which is more than an eighth of its memory
     assert costs["ml/search"].after == 2 * Decimal("0.25") * Decimal("1.89")
     assert costs["ml/search"].source == "catalogue, A100_SXM_80G at 1.89 USD an hour"
+
+
+HINT = "give one with qosConfig.pricing of GPUPool big for QoS low"
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        ("L40X", f"no price for L40X, which is not in the catalogue; {HINT}"),
+        ("MTT_S4000", f"no price for MTT_S4000; {HINT}"),
+    ],
+)
+def test_what_has_no_price_is_named_with_the_reason_and_not_summed_as_nothing(model: str, reason: str) -> None:
+    report = told(annotated("search", gpu_model=model))
+    (cost,) = [one for one in report.costs if one.title == "ml/search"]
+    assert (cost.after, cost.missing) == (None, reason)
+    others = sum((one.after for one in report.costs if one.after is not None), Decimal(0))
+    assert report.total_cost()[1] == others > 0
+    shown = markdown(report)
+    assert f"USD an hour, and what is not known\n  - of ml/search: {cell(reason)}\n" in shown
+    alone = dataclasses.replace(report, costs=(cost,))
+    assert f"- **Cost:** not known\n  - of ml/search: {cell(reason)}\n" in markdown(alone)
+    assert "0.00 \N{RIGHTWARDS ARROW} 0.00" not in markdown(alone)
+
+
+def test_a_model_that_the_pool_has_not_yet_is_priced_by_the_catalogue() -> None:
+    costs = {cost.title: cost for cost in told(annotated("search", gpu_model="H100_SXM_80G")).costs}
+    assert "catalogue, H100_SXM at" in costs["ml/search"].source
+    assert costs["ml/search"].after is not None
 
 
 def test_nothing_unknown_is_counted_or_judged() -> None:
