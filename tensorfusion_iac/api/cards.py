@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tensorfusion_iac.api.annotations import template_needs_partitions, too_few_indices
-from tensorfusion_iac.api.catalogue import GpuModel, find, mig_template, nearest
+from tensorfusion_iac.api.catalogue import GpuModel, did_you_mean, find, mig_template
 from tensorfusion_iac.api.levels import Isolation
 from tensorfusion_iac.api.merge import Merge
 from tensorfusion_iac.api.problem import quote
@@ -103,8 +103,7 @@ def _template(merge: Merge, isolation: Isolation) -> str | None:
 
 def _warn_of_model(merge: Merge, card: Card, model: str) -> None:
     if not card.known:
-        close = nearest(model)
-        hint = f"did you mean {close}?" if close else "`tensorfusion models` lists what is"
+        hint = did_you_mean(model) or "`tensorfusion models` lists what is"
         message = "{found} is not in the catalogue; the pod waits until a node has it; {accepted}"
         merge.warn("gpu-model", quote(model), hint, message)
         return

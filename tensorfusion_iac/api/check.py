@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from tensorfusion_iac.api.catalogue import find, nearest
+from tensorfusion_iac.api.catalogue import did_you_mean, find
 from tensorfusion_iac.api.metadata import metadata_problems, unknown_field
 from tensorfusion_iac.api.model_problems import Location, path_of, problems_of
 from tensorfusion_iac.api.names import API_VERSION, GROUP
@@ -201,8 +201,7 @@ def _doubts(model: Model) -> Iterator[Problem]:
     if not isinstance(spec, WorkloadSpec):
         return
     if spec.gpu_model and not find(spec.gpu_model):
-        close = nearest(spec.gpu_model)
-        hint = f"did you mean {close}?" if close else "`tensorfusion models` lists them"
+        hint = did_you_mean(spec.gpu_model) or "`tensorfusion models` lists them"
         message = "{found} is not in the catalogue; pods wait until a node has it; {accepted}"
         yield Problem("spec.gpuModel", quote(spec.gpu_model), hint, message)
     scaling = spec.auto_scaling_config.auto_set_resources if spec.auto_scaling_config else None

@@ -29,15 +29,14 @@ def models(
 
     Any other name is allowed too: the pod then waits until a node has such a card.
     """
-    from tensorfusion_iac.api.catalogue import catalogue, find, nearest
+    from tensorfusion_iac.api.catalogue import catalogue, did_you_mean, find
 
     found: Iterable[GpuModel] = catalogue()
     if name is not None:
         found = find(name)
         if not found:
-            close = nearest(name)
-            hint = f"; did you mean {close}?" if close else ""
-            raise Failure(f'no model, alias or family is called "{name}"{hint}', Exit.PROBLEMS)
+            hint = did_you_mean(name)
+            raise Failure(f'no model, alias or family is called "{name}"{hint and f"; {hint}"}', Exit.PROBLEMS)
     if vendor is not None:
         wanted = _vendor(vendor)
         found = [model for model in found if model.vendor.value == wanted]

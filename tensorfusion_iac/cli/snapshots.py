@@ -61,12 +61,12 @@ def from_wishes(wishes: Sequence[str], pool: str) -> list[Object]:
 
 
 def _nodes(model: str, gpus: int, nodes: int, first: int, pool: str) -> Iterator[Object]:
-    from tensorfusion_iac.api.catalogue import find, nearest
+    from tensorfusion_iac.api.catalogue import did_you_mean, find
 
     known = find(model)
     if not known:
-        hint = f"; did you mean {nearest(model)}?" if nearest(model) else ""
-        raise usage(f'--nodes: "{model}" is not in the catalogue{hint}')
+        hint = did_you_mean(model)
+        raise usage(f'--nodes: "{model}" is not in the catalogue{hint and f"; {hint}"}')
     card = known[0]
     for node in range(nodes):
         name = f"{card.name.lower().replace('_', '-')}-{first}-{node}"

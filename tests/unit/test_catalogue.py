@@ -15,6 +15,7 @@ from tensorfusion_iac.api.catalogue import (
     MigGeometry,
     by_driver_name,
     catalogue,
+    did_you_mean,
     find,
     matches,
     mig_template,
@@ -187,15 +188,25 @@ def test_any_text_is_answered_and_unknown_models_equal_only_themselves(wanted: s
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        ("A100_SXM_80", "A100_SXM_80G"),
-        ("H1000", "H100"),
-        ("rtx-4090", "RTX4090"),
-        ("MI300", "MI300X"),
-        ("completely different", None),
+        ("A100_SXM_80", "did you mean A100_SXM_80G?"),
+        ("H1000", "did you mean H100?"),
+        ("rtx-4090", "did you mean RTX4090?"),
+        ("MI300", "did you mean MI300X, MI300A or MI100?"),
+        ("L40X", "did you mean L40 or L40S?"),
+        ("L40ss", "did you mean L40S?"),
+        ("a100-80g", "did you mean A100_SXM_80G?"),
+        ("completely different", ""),
     ],
 )
-def test_an_unknown_model_gets_the_nearest_name(value: str, expected: str | None) -> None:
-    assert nearest(value) == expected
+def test_an_unknown_model_gets_all_names_that_are_as_near(value: str, expected: str) -> None:
+    assert did_you_mean(value) == expected
+
+
+@given(st.text(max_size=12))
+def test_the_nearest_names_are_known_models_and_no_two_mean_the_same(value: str) -> None:
+    found = [find(name) for name in nearest(value)]
+    assert all(found)
+    assert len(set(found)) == len(found) <= 4
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from tensorfusion_iac.api.catalogue.lookup import (
     by_driver_name,
     catalogue,
+    did_you_mean,
     find,
     matches,
     mig_template,
@@ -19,6 +20,7 @@ __all__ = [
     "MigTemplate",
     "by_driver_name",
     "catalogue",
+    "did_you_mean",
     "find",
     "matches",
     "mig_template",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from functools import cache
 from types import MappingProxyType
 
@@ -16,6 +16,7 @@ from tensorfusion_iac.api.catalogue.model import GpuModel, MigTemplate
 from tensorfusion_iac.api.vendors import Vendor
 
 _PROFILE = re.compile(r"(?:mig[- ])?([0-9]+)g[.-]([0-9]+)gb(.*)", re.IGNORECASE)
+_MOST_LOOKED_AT, _MOST_TYPING_ERRORS, _MOST_NEAREST = 10, 2, 4
 
 
 @cache
@@ -40,11 +41,24 @@ def matches(wanted: str, model_name: str) -> bool:
     return card in find(wanted)
 
 
-def nearest(name: str) -> str | None:
-    """The model, alias or family spelled most like an unknown name, for "did you mean"; None if none is close."""
-    spelled = _spellings()
-    close = get_close_matches(_folded(name), spelled, n=1, cutoff=0.6)
-    return spelled[close[0]] if close else None
+def nearest(name: str) -> tuple[str, ...]:
+    """The models, aliases and families spelled most like an unknown name, the likest first; empty if none is close.
+
+    All that are as few typing errors away as the nearest: `L40X` may be L40 and L40S.
+    """
+    folded, spelled = _folded(name), _spellings()
+    close = get_close_matches(folded, spelled, n=_MOST_LOOKED_AT, cutoff=0.6)
+    errors = {other: _typing_errors(folded, other) for other in close}
+    fewest = min(errors.values(), default=0)
+    near = [other for other in close if errors[other] == fewest] if fewest <= _MOST_TYPING_ERRORS else close[:1]
+    each_once = {find(other): spelled[other] for other in reversed(near)}  # names of one model are one answer
+    return tuple(reversed(each_once.values()))[:_MOST_NEAREST]
+
+
+def did_you_mean(name: str) -> str:
+    """A question about an unknown name: `did you mean L40 or L40S?`; empty if nothing is close."""
+    *others, last = nearest(name) or ("",)
+    return f"did you mean {', '.join(others)}{' or ' if others else ''}{last}?" if last else ""
 
 
 def by_driver_name(name: str) -> GpuModel | None:
@@ -83,6 +97,12 @@ def profile_name(text: str) -> str | None:
 
 def _folded(name: str) -> str:
     return name.casefold()
+
+
+def _typing_errors(text: str, other: str) -> int:
+    """How many characters differ, are missing or too many."""
+    steps = SequenceMatcher(None, text, other, autojunk=False).get_opcodes()
+    return sum(max(end - start, other_end - other_start) for tag, start, end, other_start, other_end in steps if tag != "equal")
 
 
 def _product(name: str) -> str:
