@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tensorfusion_iac.admission import Decision
     from tensorfusion_iac.api import Owner
     from tensorfusion_iac.cli.given import Given
+    from tensorfusion_iac.cli.pod_templates import Template
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -37,13 +39,21 @@ class Side(StrEnum):
     OFF = "off"
 
 
-_FILE_HELP = "The pod, or a workload whose pods are meant; - is standard input."
+_FILE_HELP = (
+    "The pod, or a workload whose pods are meant, and what the cluster has beside it; may be repeated; - is standard input."
+)
+_GIVE_POOL = "give it with --pool FILE, or in a file of --file"
+_NO_POOL = f"the pod's pool is not given, so its defaults are not in this answer; {_GIVE_POOL}"
+_NO_POOL_REFUSED = (
+    f"the pod's pool is not given, and it alone names the images; {_GIVE_POOL}. GPUs are remote unless the pod, its profile or "
+    'its pool says otherwise: with the annotation tensor-fusion.ai/is-local-gpu: "true" no image is needed'
+)
 _NAMESPACE_HELP = "The pod's namespace: its manifest, or its name."
 
 
 @app.command()
 def resolve(
-    file: Annotated[str, typer.Option("--file", "-f", metavar="FILE", help=_FILE_HELP)],
+    file: Annotated[list[str], typer.Option("--file", "-f", metavar="FILE", help=_FILE_HELP)],
     profile: Annotated[list[str] | None, typer.Option(metavar="FILE", help="WorkloadProfiles of the pod's namespace.")] = None,
     pool: Annotated[list[str] | None, typer.Option(metavar="FILE", help="GPUPools: all of the cluster. May be repeated.")] = None,
     quota: Annotated[str | None, typer.Option(metavar="FILE", help="GPUResourceQuota of the pod's namespace.")] = None,
@@ -55,37 +65,43 @@ def resolve(
 ) -> None:
     """Show what the webhook would make of a pod, as YAML and as a JSON patch.
 
-    Profiles and pools that are not given are not judged: the answer then holds for what the pod says itself. Without a
-    quota there is none. Exit code 1 if the pod is refused.
+    Pools, profiles, a quota and the namespace may stand in the same files. Profiles and pools that are not given are not
+    judged: the answer then holds for what the pod says itself. Without a quota there is none. Exit code 1 if the pod is refused.
     """
     from tensorfusion_iac.admission import AdmissionFacts, Grey, mutate
     from tensorfusion_iac.api import UNJUDGED, Namespace, profile_name
-    from tensorfusion_iac.cli.pod_templates import pod_of, template_of
+    from tensorfusion_iac.api.at_hand import pools_at_hand
+    from tensorfusion_iac.cli.pod_templates import pod_of
 
-    item = _the_pod(file)
-    template = template_of(item)
-    if template is None:
-        raise usage(f"{item.file}:{item.line}: {item.subject} describes no pods; give a pod, or a workload with a pod template")
+    (item, template), beside = _the_pod(_objects(file))
     named, manifest = _namespace(namespace)
     where = item.namespace or named or "default"
-    known = _given([*(profile or ()), *(pool or ()), *([quota] if quota else ()), *manifest], where)
+    options = _objects([*(profile or ()), *(pool or ()), *([quota] if quota else ()), *manifest])
+    known = _given([*options, *beside], where)
     pod = pod_of(item, template)
     wanted = profile_name(pod)
+    its_profile = None if wanted is None else known.profiles.get((where, wanted), None if profile else UNJUDGED)
+    pools = known.pools if pool else pools_at_hand(pod, its_profile, known.pools)
     decision = mutate(
         pod,
         AdmissionFacts(Namespace(where, known.namespaces.get(where)), _owner(owner) or template.owner),
-        profile=None if wanted is None else known.profiles.get((where, wanted)) if profile else UNJUDGED,
-        pools=known.pools if pool else UNJUDGED,
+        profile=its_profile,
+        pools=pools,
         quota=known.quotas.get(where),
         grey=Grey(grey.value),
         claim=claim,
     )
-    if wanted is not None and not profile:
+    if its_profile is UNJUDGED:
         complain(f"note: WorkloadProfile {wanted} is not given (--profile), so what it says is not in this answer")
-    if not pool:
-        complain("note: no pool is given (--pool), so the defaults of the pod's pool are not in this answer")
+    if pools is UNJUDGED:
+        complain(f"note: {_NO_POOL_REFUSED if _lacks_pool(decision) else _NO_POOL}")
     _show(output, pod, decision)
     raise typer.Exit(Exit.OK if decision.allowed else Exit.PROBLEMS)
+
+
+def _lacks_pool(decision: Decision) -> bool:
+    """Whether the pod is refused for want of what only its pool knows: the images of remote and standalone workers."""
+    return any(problem.field == "gpupool" for problem in decision.problems)
 
 
 def _show(output: Shown, pod: Any, decision: Decision) -> None:
@@ -120,33 +136,40 @@ def _show(output: Shown, pod: Any, decision: Decision) -> None:
         complain(f"error: {decision.message.replace(decision.subject, one_line(decision.subject))}")
 
 
-def _the_pod(file: str) -> Object:
-    """The one object of the file."""
-    objects = _objects([file])
-    if len(objects) > 1:
-        raise usage(f"{file}: there are {len(objects)} objects in this file; give one pod or workload")
-    return objects[0]
+def _the_pod(objects: list[Object]) -> tuple[tuple[Object, Template], list[Object]]:
+    """The one object that describes pods, with their template, and the other objects."""
+    from tensorfusion_iac.cli.own_resources import is_ours
+    from tensorfusion_iac.cli.pod_templates import template_of
+
+    found = [(item, template) for item in objects if not is_ours(item) and (template := template_of(item)) is not None]
+    if not found:
+        named = ", ".join(f"{item.file}:{item.line}: {item.subject}" for item in objects[:3]) or "an empty list"
+        raise usage(f"{named} describes no pods; give a pod, or a workload with a pod template")
+    if len(found) > 1:
+        named = ", ".join(item.subject for item, _ in found[:3]) + (", ..." if len(found) > 3 else "")
+        raise usage(f"there are {len(found)} objects that describe pods ({named}); give one pod or workload")
+    return found[0], [item for item in objects if item is not found[0][0]]
 
 
-def _objects(files: list[str], namespace: str = "") -> list[Object]:
+def _objects(files: list[str]) -> list[Object]:
     documents, unreadable = read_files(files)
-    objects, no_objects = objects_in(documents, namespace)
+    objects, no_objects = objects_in(documents)
     if wrong := [*unreadable, *no_objects]:
         raise Failure("; ".join(place.text() for place in wrong), Exit.PROBLEMS)
     return objects
 
 
-def _given(files: list[str], namespace: str) -> Given:
-    """What the files say of the cluster. Raises Failure if one of their objects is wrong: the webhook never sees such."""
+def _given(objects: list[Object], namespace: str) -> Given:
+    """What the objects say of the cluster. Raises Failure if one of them is wrong: the webhook never sees such."""
     from tensorfusion_iac.cli.given import Given
     from tensorfusion_iac.cli.judge import judge
     from tensorfusion_iac.cli.own_resources import check
 
-    objects = _objects(files, namespace) if files else []
-    texts = [text for verdict in judge(objects) if verdict.problems for text in verdict.texts()]
+    placed = [replace(item, namespace=item.namespace or namespace) for item in objects]
+    texts = [text for verdict in judge(placed) if verdict.problems for text in verdict.texts()]
     if texts:
         raise Failure("\n".join(texts), Exit.PROBLEMS)
-    return Given.of((item, check(item).model) for item in objects)
+    return Given.of((item, check(item).model) for item in placed)
 
 
 def _namespace(text: str | None) -> tuple[str | None, list[str]]:

@@ -107,7 +107,39 @@ def test_what_is_not_given_is_said(files: dict[str, Path]) -> None:
     result = run("resolve", "-f", "-", stdin=pod_with({f"{A}workload-profile": "small", f"{A}is-local-gpu": "true"}))
     assert result.exit_code == 0
     assert "WorkloadProfile small is not given" in result.stderr
-    assert "no pool is given" in result.stderr
+    assert "the pod's pool is not given, so its defaults are not in this answer" in result.stderr
+
+
+REMOTE = {**POOL, "spec": {"componentConfig": {"worker": {"image": "worker:1"}, "client": {"image": "client:1"}}}}
+
+
+def test_a_remote_pod_without_its_pool_is_told_how_to_give_it() -> None:
+    result = run("resolve", "-f", "-", stdin=pod_with(PODS["local"]))
+    assert result.exit_code == 1
+    assert "it alone names the images; give it with --pool FILE, or in a file of --file" in result.stderr
+    assert f'{A}is-local-gpu: "true"' in result.stderr
+
+
+def test_pools_profiles_quotas_and_the_namespace_may_stand_beside_the_pod(tmp_path: Path) -> None:
+    pod = json.loads(pod_with({**PODS["by profile"], f"{A}qos": "low"}))
+    pod["metadata"]["namespace"] = "ml"
+    (tmp_path / "pod.yaml").write_text(yaml.safe_dump_all([pod, PROFILE, NAMESPACE]))
+    (tmp_path / "pool.yaml").write_text(yaml.safe_dump(REMOTE))
+    both = ["resolve", "-f", tmp_path / "pod.yaml", "-f", tmp_path / "pool.yaml", "-o", "json"]
+    result = run(*both)
+    assert (result.exit_code, result.stderr) == (0, "")
+    resolved = json.loads(result.stdout)["resolved"]
+    assert (resolved["mode"], resolved["pool"], resolved["requests"]["tflops"]) == ("remote", "default", "5")
+    (tmp_path / "quota.yaml").write_text(yaml.safe_dump({**QUOTA, "spec": {"single": {"maxRequests": {"vram": "2Gi"}}}}))
+    refused = run(*both, "-f", tmp_path / "quota.yaml")
+    assert (refused.exit_code, json.loads(refused.stdout)["status"]) == (1, 403)
+
+
+def test_pools_beside_the_pod_are_not_taken_for_all_of_the_cluster(files: dict[str, Path]) -> None:
+    local = pod_with({f"{A}gpupool": "other", f"{A}vram-request": "1Gi", f"{A}is-local-gpu": "true"})
+    result = run("resolve", "-f", "-", "-f", files["pool"], stdin=local)
+    assert result.exit_code == 0, "another pool may be in the cluster"
+    assert "the pod's pool is not given" in result.stderr
 
 
 def test_given_objects_are_all_that_there_are(files: dict[str, Path]) -> None:
@@ -158,7 +190,8 @@ def test_a_given_object_that_is_wrong_is_told(files: dict[str, Path]) -> None:
         ((), "a: [", "did not find expected"),
         ((), "3", "not a Kubernetes object"),
         ((), "apiVersion: v1\nkind: Service\nmetadata: {name: x}", "describes no pods"),
-        ((), "apiVersion: v1\nkind: Pod\n---\napiVersion: v1\nkind: Pod\n", "there are 2 objects"),
+        ((), "apiVersion: v1\nkind: Pod\n---\napiVersion: v1\nkind: Pod\n", "there are 2 objects that describe pods"),
+        ((), "apiVersion: v1\nkind: List\nitems: []", "describes no pods"),
         (("--owner", "chat"), pod_with({}), "is not KIND/NAME"),
         (("--grey", "maybe"), pod_with({}), "maybe"),
         (("--pool", "missing.yaml"), pod_with({}), "No such file"),
