@@ -407,6 +407,68 @@ small = tfi.WorkloadProfile("small", namespace="ml", vgpu=tfi.VGPU(vram_request=
     )
 
 
+FILLED_IN = """\
+  progressDeadlineSeconds: 600
+  revisionHistoryLimit: 10
+  strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 25%, maxUnavailable: 25%}}
+"""
+FILLED_INTO_PODS = """\
+      dnsPolicy: ClusterFirst
+      restartPolicy: Always
+      schedulerName: default-scheduler
+      securityContext: {}
+      terminationGracePeriodSeconds: 30
+"""
+FILLED_INTO_CONTAINERS = (
+    "imagePullPolicy: IfNotPresent, resources: {}, terminationMessagePath: /dev/termination-log, terminationMessagePolicy: File, "
+)
+
+
+def filled_in(text: str) -> str:
+    """The manifest with what a server would fill in."""
+    container = "- {name: chat, "
+    return (
+        text.replace("  replicas: 2\n", "  replicas: 2\n" + FILLED_IN)
+        .replace("    spec:\n      containers:\n", "    spec:\n" + FILLED_INTO_PODS + "      containers:\n")
+        .replace(container, container + FILLED_INTO_CONTAINERS)
+    )
+
+
+def test_what_an_api_server_filled_in_is_left_out() -> None:
+    """tests/cluster/test_import_from_a_server.py has the servers' own words for every kind."""
+    served = filled_in(DEPLOYMENT)
+    assert "IfNotPresent" in served
+    assert "maxSurge" in served
+    assert "default-scheduler" in served
+    result = run("import", "-f", "-", stdin=served)
+    assert "12 values that the API server fills in are left out" in result.stderr
+    lines = [line for line in result.stdout.splitlines() if not line.startswith("#")]
+    assert lines == [line for line in run("import", "-f", "-", stdin=DEPLOYMENT).stdout.splitlines() if not line.startswith("#")]
+
+
+@pytest.mark.parametrize(
+    ("default", "chosen"),
+    [
+        ("maxSurge: 25%", "maxSurge: 1"), ("revisionHistoryLimit: 10", "revisionHistoryLimit: 2"),
+        ("dnsPolicy: ClusterFirst", "dnsPolicy: Default"), ("imagePullPolicy: IfNotPresent", "imagePullPolicy: Always"),
+        ("securityContext: {}", "securityContext: {runAsUser: 7}"),
+    ],
+)  # fmt: skip
+def test_what_somebody_chose_is_kept(default: str, chosen: str) -> None:
+    result = run("import", "-f", "-", stdin=filled_in(DEPLOYMENT).replace(default, chosen))
+    value = chosen.partition(": ")[2].removeprefix("{runAsUser: ").removesuffix("}")
+    kept = [line for line in result.stdout.splitlines() if not line.startswith("#") and value in line]
+    assert kept, result.stdout
+
+
+def test_what_was_never_on_a_server_is_kept_as_it_is_written() -> None:
+    written = filled_in(DEPLOYMENT).replace('  resourceVersion: "7"\n', "")
+    result = run("import", "-f", "-", stdin=written)
+    assert "fills in" not in result.stderr
+    assert "default-scheduler" in result.stdout
+    assert "progress_deadline_seconds=600" in result.stdout
+
+
 def test_json_has_the_program_and_the_notes() -> None:
     data = json.loads(run("import", "-f", "-", "-o", "json", stdin=DEPLOYMENT).stdout)
     assert "tfi.AnnotatedDeployment(" in data["program"]

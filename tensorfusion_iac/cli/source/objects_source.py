@@ -10,6 +10,7 @@ from typing import Any
 from tensorfusion_iac.api.names import DEFAULT_POOL_ANNOTATION, ENABLED_LABEL, is_system_key
 from tensorfusion_iac.cli.objects import Object
 from tensorfusion_iac.cli.source.literals import Call, Name
+from tensorfusion_iac.cli.source.server_defaults import drop_defaults, is_from_a_server
 from tensorfusion_iac.cli.source.spec_fields import get, take, taken, without_nulls
 from tensorfusion_iac.cli.source.spec_tables import POOL, PROFILE, TRANSFORMED, WORKLOADS, Workload
 from tensorfusion_iac.cli.source.vgpu_source import take_annotations, take_profile_fields, vgpu_call
@@ -19,7 +20,10 @@ _OF_THE_SERVER = (
     "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields", "resourceVersion",
     "selfLink", "uid",
 )  # fmt: skip
-_OF_OTHERS = ("deployment.kubernetes.io/revision", "kubectl.kubernetes.io/last-applied-configuration")
+_OF_OTHERS = (
+    "deployment.kubernetes.io/revision", "deprecated.daemonset.template.generation",
+    "kubectl.kubernetes.io/last-applied-configuration",
+)  # fmt: skip
 _OF_PULUMI = "pulumi.com/"
 _NOT_IN_A_CONTAINER_NAME = re.compile(r"[^a-z0-9-]+")
 _ONE_CONTAINER = ("image", "command", "args", "env", "ports", "resources")
@@ -45,8 +49,11 @@ def declare(item: Object, name: str, references: References) -> Declared | None:
     """The object as a call, under the resource name `name`; None if it is of no kind that we declare."""
     raw: dict[str, Any] = without_nulls(plain(item.raw))
     notes: list[str] = []
+    from_a_server = is_from_a_server(raw.get("metadata") or {})
     metadata = _metadata(raw, notes)
     spec = raw.pop("spec", {})
+    if from_a_server and isinstance(spec, dict) and (count := drop_defaults(item.kind, metadata, spec)):
+        notes.append(f"{count} values that the API server fills in are left out: a defaulted field, or a mark of its own")
     kind = (item.api_version, item.kind)
     if "name" not in metadata and "generateName" not in metadata:
         notes.append(f"the manifest gives it no name; it is called {name}")
@@ -67,10 +74,10 @@ def declare(item: Object, name: str, references: References) -> Declared | None:
 def _metadata(raw: dict[str, Any], notes: list[str]) -> dict[str, Any]:
     """The metadata without what the server, kubectl and pulumi write."""
     metadata = raw.pop("metadata", None) or {}
-    for key in _OF_THE_SERVER:
-        if key in metadata:
-            notes.append(f"metadata.{key} is left out: the cluster writes it")
-            del metadata[key]
+    written = [key for key in _OF_THE_SERVER if metadata.pop(key, None) is not None]
+    if written:
+        is_left_out = "is left out: the cluster writes it" if len(written) == 1 else "are left out: the cluster writes them"
+        notes.append(f"metadata.{', '.join(written)} {is_left_out}")
     annotations = metadata.get("annotations") or {}
     for key in list(annotations):
         if key in _OF_OTHERS or key.startswith(_OF_PULUMI):
