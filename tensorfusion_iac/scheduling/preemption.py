@@ -35,9 +35,11 @@ PDBS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 PLAN_S = 120.0
 """How long a node is kept for a preemptor: victims may take their grace period to end."""
 PAUSE_S, AGAIN_S = 5.0, 15.0
-"""Until another plan for a pod: after one that came to nothing, and where there was none (protections end, budgets grow)."""
+"""Until another plan for a pod: after one that came to nothing, and where there was none (protections end, others come)."""
 UNSHOWN_S = 120.0
 """How long a refused pod is remembered that the watch has not shown."""
+TURN_S = 0.02
+"""How long planning may hold up other decisions."""
 _RETRY_S = 2.0
 
 
@@ -82,10 +84,14 @@ class Preemption:
 
     def budget_changed(self, change: Change) -> None:
         """A PodDisruptionBudget was added, changed or deleted."""
-        if change.type is ChangeType.DELETED:
-            self._budgets.pop(change.key, None)
-        else:
+        before = self._budgets.pop(change.key, None)
+        if change.type is not ChangeType.DELETED:
             self._budgets[change.key] = change.object
+            if before is None or (
+                before.get("spec") == change.object.get("spec") and _allowed(change.object) <= _allowed(before)
+            ):
+                return  # it shields no less than it did
+        self._plan_anew()
 
     def judge(self, pod: GpuPod, request: PreemptRequest) -> dict[str, tuple[list[str], int]]:
         """Of kube-scheduler's candidates, those where the GPUs suffice once its victims are gone, with GPU victims added.
@@ -126,12 +132,14 @@ class Preemption:
                 await self._evict(under)
 
     def make_plans(self) -> None:
-        """Plan for the refused pods that are due, the highest priority first."""
+        """Plan for the refused pods that are due, the highest priority first; what takes too long goes on at the next turn."""
         now, hopeless = self.state.clock(), set[object]()
         for wanted in sorted(self._wanted.values(), key=lambda one: -one.pod.priority):
             uid, pod = wanted.pod.uid, self.state.pods.get(wanted.pod.uid)
             if uid in self.state.gone or (pod is not None and pod.node) or now - wanted.due > UNSHOWN_S:
                 del self._wanted[uid]
+            elif self.state.clock() - now > TURN_S:
+                self._work.set()
             elif pod is not None and wanted.due <= now:
                 asks = pod.claim, pod.namespace, pod.priority, len(wanted.nodes)
                 if asks not in hopeless and self._begin(pod, wanted.nodes):
@@ -209,7 +217,15 @@ class Preemption:
         self.decider.nominations = self.nodes()
         if uid in self.state.pods and not self.state.pods[uid].node:
             self._wanted[uid] = Wanted(under.pod, under.nodes, self.state.clock() + PAUSE_S)
+        self._plan_anew(but=uid)
         self.state.tell_room()
+
+    def _plan_anew(self, but: str = "") -> None:
+        """What stood in the way of others' plans is over: a node that was kept for one pod, or a disruption budget."""
+        for uid, wanted in self._wanted.items():
+            if uid != but:
+                wanted.due = min(wanted.due, self.state.clock())
+        self._work.set()
 
     def _candidates(self, pod: GpuPod) -> list[Candidate]:
         """Pods of lower priority that are bound and that nothing shields; the lowest and newest use up a budget first."""
@@ -239,8 +255,12 @@ class Preemption:
             selector = (budget.get("spec") or {}).get("selector")
             if selector is None or not selects(LabelSelector.model_validate(selector), pod.labels):
                 continue
-            allowed = (budget.get("status") or {}).get("disruptionsAllowed") or 0
-            if spent.get(key, 0) >= allowed:
+            if spent.get(key, 0) >= _allowed(budget):
                 return False
             spent[key] = spent.get(key, 0) + 1
         return True
+
+
+def _allowed(budget: Object) -> int:
+    """How many pods a disruption budget lets go now."""
+    return int((budget.get("status") or {}).get("disruptionsAllowed") or 0)

@@ -33,15 +33,13 @@ from tensorfusion_iac.scheduling.snapshot import KINDS, collect
 pytestmark = pytest.mark.cluster
 
 CHANGES = 51
-LEAST_JUDGED = 50
+LEAST_JUDGED, MOST_BY_CHANCE = 50, 5
 SEED = 20261130
 MODEL, CARDS = "A100_SXM_80G", 2
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
-QUIET_S = 16.0
+QUIET_S = 12.0
 """kube-scheduler lets a refused pod rest for up to 10 s, and one that evicts others takes its turn then."""
 PATIENCE_S = 150.0
-LATE_S = 330.0
-"""kube-scheduler looks again at a pod that nothing woke after 5 minutes: a preemption that was missed is made then."""
 
 Object = dict[str, Any]
 
@@ -320,18 +318,16 @@ def test_the_verdict_is_what_the_cluster_then_does(plane: GpuPlane, everything: 
 
     applied(plane, DEPLOYMENTS, (admitted(spec, case) for case in judged for spec in case.changed))
     deleted(plane, ((case.place, spec.name) for case in judged for spec in case.gone))
-    give_up = time.monotonic() + LATE_S
-    while True:
-        deployments, pods = settled(plane)
-        wrong = []
-        for case in judged:
-            fit = said[case.place]
-            fits = all(is_complete(deployments[case.place, spec.name]) for spec in case.changed)
-            if (fit.verdict is Verdict.FITS) is not fits:
-                wrong.append(f"{case}\n  said {fit}\n  fits: {fits}, {waiting(pods, case.place)} wait")
-        if not wrong or time.monotonic() > give_up:
-            break
+    deployments, pods = settled(plane)
+    wrong = []
+    for case in judged:
+        fit = said[case.place]
+        fits = all(is_complete(deployments[case.place, spec.name]) for spec in case.changed)
+        if fit.verdict is not Verdict.MAY_WAIT and (fit.verdict is Verdict.FITS) is not fits:
+            wrong.append(f"{case}\n  said {fit}\n  fits: {fits}, {waiting(pods, case.place)} wait")
     assert not wrong, f"{len(wrong)} of {len(judged)}:\n" + "\n".join(wrong)
+    by_chance = [case.place for case in judged if said[case.place].verdict is Verdict.MAY_WAIT]
+    assert len(by_chance) <= MOST_BY_CHANCE, by_chance
     known = {name: said[f"case-{name}"] for name in ("deadlock", "preempts", "waits")}
     assert [fit.verdict for fit in known.values()] == [Verdict.DEADLOCK, Verdict.FITS, Verdict.WAITS]
     assert known["preempts"].evicted

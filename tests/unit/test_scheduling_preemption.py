@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -187,11 +187,42 @@ def test_a_pod_that_is_refused_before_the_watch_shows_it_is_planned_for_once_it_
     assert plans(preemption) == {"n0": {"low"}}
 
 
-def test_a_protection_that_ends_and_a_budget_that_grows_are_noticed_without_another_refusal() -> None:
+def test_a_protection_that_ends_is_noticed_without_another_refusal() -> None:
+    cluster, preemption = cluster_of(Running("low", protected_min=61))
+    assert planned(cluster, preemption, asks()) == {}
+    low = cluster.state.pods["uid-low"]
+    cluster.state.pods["uid-low"] = replace(low, started=datetime.now(UTC) - timedelta(minutes=62))
+    assert plans(preemption) == {}, "not at once: thousands may wait"
+    cluster.clock.now += 16
+    assert plans(preemption) == {"n0": {"low"}}
+
+
+def test_a_budget_that_grows_lets_a_waiting_pod_preempt_at_once() -> None:
     cluster, preemption = cluster_of(Running("low", labels={"app": "kept"}))
     budget(preemption, 0, app="kept")
     assert planned(cluster, preemption, asks()) == {}
     budget(preemption, 1, app="kept")
-    assert plans(preemption) == {}  # not at once: thousands may wait
-    cluster.clock.now += 16
     assert plans(preemption) == {"n0": {"low"}}
+
+
+@pytest.mark.parametrize("end", ["bound", "deleted"])
+def test_two_that_need_the_same_node_preempt_one_after_the_other_without_a_pause(end: str) -> None:
+    """A node is kept for one pod at a time; the second plan is made as soon as the first is over."""
+    cluster, preemption = cluster_of(Running("a", 1), Running("b", 1), cards=2)
+    first, second = (replace(asks(), uid=f"uid-{name}", name=name) for name in ("first", "second"))
+    (begun,) = planned(cluster, preemption, first).values()
+    cluster.decider.filter(second, ["n0"])
+    cluster.state.take_pod(told_pod(second))
+    assert len(plans(preemption)) == 1
+    cluster.see(pod(begun.copy().pop(), spec(80)), ChangeType.DELETED)
+    shown = told_pod(first)
+    if end == "bound":
+        cluster.see(cluster.merged(shown, cluster.bind(shown)))
+    else:
+        cluster.see(shown, ChangeType.DELETED)
+    preemption._end_plans()
+    if end == "bound":
+        assert plans(preemption) == {"n0": {"a", "b"} - begun}
+    else:  # there is room now, and nobody needs to go
+        assert plans(preemption) == {}
+        assert cluster.decider.filter(second, ["n0"]).nodes == ["n0"]
