@@ -2,7 +2,7 @@
 
 Real processes in real cgroups (root), simulated cards under the real pynvml. P9 runs the whole agent in a process of its own,
 against a loop that only reads NVML, in turn. P10 lets virtual GPU jobs run under it: single limits, pairs, three tenants by QoS,
-run-ahead depths. `QUICK=1` takes shorter spans, few of the groups, and few kills.
+run-ahead depths. `QUICK=1` takes shorter spans, few of the groups, and few kills; `PART=P9` (P10, R6) runs that part alone.
 """
 
 from __future__ import annotations
@@ -364,7 +364,12 @@ def main() -> int:
         folder = Path(name)
         built = build(folder / "built")
         _use(built)
-        rows = [*accuracy(folder, built), *cost(folder, built), *kills(folder)]
+        parts = {"P10": lambda: accuracy(folder, built), "P9": lambda: cost(folder, built), "R6": lambda: kills(folder)}
+        wanted = os.environ.get("PART", "")
+        if wanted and wanted not in parts:
+            print(f"PART={wanted}: there are {', '.join(parts)}", file=sys.stderr)
+            return 2
+        rows = [row for name, part in parts.items() if wanted in ("", name) for row in part()]
     return report(rows)
 
 

@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tensorfusion_iac.agent.driver import Card, CardProcess, Driver, DriverError
 from tensorfusion_iac.agent.freezer import DutyGroup
@@ -75,6 +76,14 @@ class _OnCard:
     used_bytes: int
 
 
+class _Joined(NamedTuple):
+    """A process that was moved into a child of ours."""
+
+    start_time: int
+    pod_uid: str
+    group: str
+
+
 class Enforcer:
     """One node. `pods` is replaced as a whole by whoever watches them; `seen` by us."""
 
@@ -94,7 +103,7 @@ class Enforcer:
         self._foreign: set[str] = set()
         self._busy: dict[str, int | None] = {}
         self._groups: dict[str, dict[str, DutyGroup]] = {}
-        self._joined: dict[int, tuple[int, str]] = {}  # pid -> start time and pod, of those in a child of ours
+        self._joined: dict[int, _Joined] = {}  # by pid, those in a child of ours
         self._controlled_s = clock()
 
     def sample(self) -> None:
@@ -123,7 +132,7 @@ class Enforcer:
             pids |= {process.pid for process in processes}
             self._sort(card, processes, pods)
         self._table.keep_only(pids)
-        self._joined = {pid: known for pid, known in self._joined.items() if pid in pids}
+        self._joined = {pid: joined for pid, joined in self._joined.items() if pid in pids}
         self._join(pods)
         self._watch_memory(pods)
 
@@ -179,28 +188,28 @@ class Enforcer:
         (self._foreign.add if foreign else self._foreign.discard)(card.uuid)
 
     def _join(self, pods: Mapping[str, NodePod]) -> None:
-        wanted: defaultdict[str, dict[str, DutyGroup]] = defaultdict(dict)
         for on_card in self._on_card.values():
-            for each in on_card.values():
-                pod = pods.get(each.pod_uid)
+            for pid, each in on_card.items():
+                pod, joined = pods.get(each.pod_uid), self._joined.get(pid)
                 if pod is None or not pod.paced:
+                    continue
+                if joined is not None and joined[:2] == (each.process.start_time, each.pod_uid):
                     continue
                 group = self._group_of(each.pod_uid, each.process)
                 if group is None:
                     continue
-                wanted[each.pod_uid][str(group.path)] = group
-                known = (each.process.start_time, each.pod_uid)
-                if self._joined.get(each.process.pid) != known:
-                    try:
-                        group.add(each.process.pid)
-                    except OSError:
-                        continue  # it ended
-                    self._joined[each.process.pid] = known
-        # Groups stay while their container lives: its next process may come back to them.
-        for uid, groups in wanted.items():
-            self._groups.setdefault(uid, {}).update(groups)
+                try:
+                    group.add(pid)
+                except OSError:
+                    continue  # it ended
+                self._joined[pid] = _Joined(each.process.start_time, each.pod_uid, str(group.path))
+        self._forget_groups()
+
+    def _forget_groups(self) -> None:
+        """Groups stay while their container lives: its next process may come back to them."""
+        used = {joined.group for joined in self._joined.values()}
         for groups in self._groups.values():
-            for path in [path for path, group in groups.items() if not group.path.is_dir()]:
+            for path in [path for path, group in groups.items() if path not in used and not group.path.is_dir()]:
                 del groups[path]  # the pulser, which may be about to use it, closes it
 
     def _group_of(self, uid: str, process: Process) -> DutyGroup | None:
@@ -218,7 +227,7 @@ class Enforcer:
         self._pulser.drop(uid)
         for group in self._groups.pop(uid, {}).values():
             group.dissolve()
-        self._joined = {pid: known for pid, known in self._joined.items() if known[1] != uid}
+        self._joined = {pid: joined for pid, joined in self._joined.items() if joined.pod_uid != uid}
 
     def _take_use(self, elapsed_s: float) -> dict[tuple[str, str, str], float]:
         """The use of the last `elapsed_s` by pod, container and card, as a fraction of the card."""

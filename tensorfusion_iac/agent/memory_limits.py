@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
+from typing import NamedTuple
 
 from tensorfusion_iac.agent.cgroups import Cgroups
 from tensorfusion_iac.agent.driver import NO_LIMIT, Driver, DriverError
@@ -25,10 +26,21 @@ RECORD = Path("/run/tensor-fusion/agent/memory-limits.json")
 READ_BACK_S = 10.0
 """A limit that was confirmed is read again after this time: somebody else may have changed it."""
 
+SETTLED_S = 2.0
+"""A pod all of whose containers were found is looked at again after this time: one may have ended."""
+
 Spot = tuple[str, str]
 """A card's UUID and a cgroup's directory."""
 Bytes = tuple[int, int]
 """Soft and hard limit."""
+
+
+class _Settled(NamedTuple):
+    """A pod's folders, its own first, and the containers that they stand for."""
+
+    folders: list[Path]
+    containers: Set[str]
+    found_s: float
 
 
 class MemoryLimits:
@@ -43,6 +55,7 @@ class MemoryLimits:
         self._set: dict[Spot, Bytes] = _read(record)
         self._read_back_s: dict[Spot, float] = {}
         self._folders: dict[str, Path] = {}
+        self._settled: dict[str, _Settled] = {}
         self._looked = False
 
     def keep(self, pods: Mapping[str, NodePod]) -> None:
@@ -56,6 +69,8 @@ class MemoryLimits:
                 for folder in folders:
                     wanted[card, str(folder)] = (min(limits.vram_request_bytes, limits.vram_limit_bytes), limits.vram_limit_bytes)
                 places[pod.uid, card] = [(card, str(folder)) for folder in folders]
+        for uid in self._settled.keys() - pods.keys():
+            del self._settled[uid]
         before = dict(self._set)
         for spot in self._set.keys() - wanted.keys():
             self._clear(spot)
@@ -80,17 +95,28 @@ class MemoryLimits:
         cards = [card for card in pod.cards if pod.memory_held and self._driver.can_limit_memory(card)]
         if not cards:
             return
+        folders = self._folders_of(pod)
+        for card in cards if folders else ():
+            yield card, folders
+
+    def _folders_of(self, pod: NodePod) -> list[Path]:
+        """The pod's directory and those of its containers; none while its sandbox isn't made yet."""
+        settled, now_s = self._settled.get(pod.uid), time.monotonic()
+        if settled is not None and settled.containers == pod.containers.keys() and now_s - settled.found_s < SETTLED_S:
+            return settled.folders
+        self._settled.pop(pod.uid, None)
         folder = self._folders.get(pod.uid)
         if folder is None or not folder.is_dir():
             if fresh := self._fresh():
                 self._folders = fresh
             folder = self._folders.get(pod.uid)
             if folder is None or not folder.is_dir():
-                return  # its sandbox is not made yet
-        containers = self._cgroups.containers(folder)
-        ours = [path for identifier, path in containers.items() if identifier in pod.containers]
-        for card in cards:
-            yield card, [folder, *ours]
+                return []
+        ours = {identifier: path for identifier, path in self._cgroups.containers(folder).items() if identifier in pod.containers}
+        folders = [folder, *ours.values()]
+        if ours.keys() == pod.containers.keys():
+            self._settled[pod.uid] = _Settled(folders, ours.keys(), now_s)
+        return folders
 
     def _fresh(self) -> dict[str, Path]:
         """The directories of all pods, looked for once in a round; empty if they were."""

@@ -32,6 +32,10 @@ _SLOWED = (
     nvml.nvmlClocksEventReasonHwSlowdown | nvml.nvmlClocksEventReasonHwThermalSlowdown
     | nvml.nvmlClocksEventReasonSwThermalSlowdown | nvml.nvmlClocksEventReasonHwPowerBrakeSlowdown
 )  # fmt: skip
+_PID, _TIME_US, _PERCENT = (
+    getattr(nvml.c_nvmlProcessUtilizationSample_t, name).__get__ for name in ("pid", "timeStamp", "smUtil")
+)
+"""A sample's members. `sample.pid` goes through pynvml's search for text in each value, which at hundreds a second is felt."""
 _MAX_LINKS = 18
 _EVENT_PAUSE_S = 1.0
 
@@ -62,7 +66,7 @@ class Nvml:
 
     def cards(self) -> Sequence[Card]:
         """The cards by index; a lost one as it was."""
-        return sorted(self._known.values(), key=lambda card: card.index)
+        return list(self._known.values())
 
     def processes(self, uuid: str) -> Sequence[CardProcess]:
         """Compute processes, and clients of MPS servers."""
@@ -78,7 +82,7 @@ class Nvml:
     def samples(self, uuid: str, since_us: int) -> Sequence[Sample]:
         """Samples of processes; a partitioned card has none."""
         listed = _listed(nvml.nvmlDeviceGetProcessUtilization, self._handle(uuid), since_us)
-        return [Sample(each.pid, each.timeStamp, each.smUtil) for each in listed]
+        return [Sample(_PID(each), _TIME_US(each), _PERCENT(each)) for each in listed]
 
     def busy_percent(self, uuid: str) -> int | None:
         """The card's own figure, None where it has none."""
@@ -198,6 +202,7 @@ class Nvml:
         by_bus = {str(_checked(nvml.nvmlDeviceGetPciInfo_v3, handle).busId): uuid for uuid, handle in self._handles.items()}
         for uuid, handle in self._handles.items():
             self._known[uuid] = replace(self._known[uuid], peers=_peers(handle, by_bus))
+        self._known = dict(sorted(self._known.items(), key=lambda item: item[1].index))
         self._events = self._register()
 
     def _add(self, index: int) -> None:
@@ -236,12 +241,18 @@ def _asked(call: Callable[[], T]) -> T:
     try:
         return call()
     except nvml.NVMLError as error:
-        code = error.value
-        raise DriverError(str(error), lost=code in _LOST, unsupported=code in _UNSUPPORTED) from None
+        raise _failure(error) from None
 
 
 def _checked(call: Callable[..., Any], *arguments: Any) -> Any:
-    return _asked(lambda: call(*arguments))
+    try:
+        return call(*arguments)
+    except nvml.NVMLError as error:
+        raise _failure(error) from None
+
+
+def _failure(error: nvml.NVMLError) -> DriverError:
+    return DriverError(str(error), lost=error.value in _LOST, unsupported=error.value in _UNSUPPORTED)
 
 
 def _optional(call: Callable[..., Any], *arguments: Any) -> Any:
@@ -260,7 +271,7 @@ def _listed(call: Callable[..., Any], *arguments: Any) -> Sequence[Any]:
     except nvml.NVMLError as error:
         if error.value in _NONE or error.value in _UNSUPPORTED:
             return ()
-        raise DriverError(str(error), lost=error.value in _LOST) from None
+        raise _failure(error) from None
     return found
 
 

@@ -19,6 +19,7 @@ PROC = Path("/proc")
 _START_TIME = 19  # field 22 of /proc/<pid>/stat, counted after the command's closing bracket
 _MPS = "nvidia-cuda-mps"  # nvidia-cuda-mps-server, as the kernel cuts it
 _STAT_BYTES = 2048
+_KNOWN_AGAIN_AFTER = 2  # looks, after which a pod's process is looked at again: numbers are given in turn, none comes back soon
 _UNKNOWN_AGAIN_AFTER = 8  # looks, after which a process of no pod is looked at again: it may have been moved
 
 
@@ -45,12 +46,15 @@ class ProcessTable:
         self._known: dict[int, tuple[int, Process | None, int]] = {}
 
     def look_up(self, pid: int) -> Process | None:
-        """The process, None for one that is gone or of no pod."""
+        """The process, None for one that is of no pod or gone (for longer than a look)."""
+        known_start, known, looks = self._known.get(pid, (-1, None, 0))
+        if known is not None and looks % _KNOWN_AGAIN_AFTER:
+            self._known[pid] = (known_start, known, looks + 1)
+            return known
         start_time = self.start_time(pid)
         if start_time is None:
             self._known.pop(pid, None)
             return None
-        known_start, known, looks = self._known.get(pid, (-1, None, 0))
         if known_start == start_time and (known is not None or looks % _UNKNOWN_AGAIN_AFTER):
             self._known[pid] = (start_time, known, looks + 1)
             return known

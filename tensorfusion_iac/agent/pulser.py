@@ -6,8 +6,8 @@ everything is thawed until it does. A pod that vanishes in mid-cycle is dropped.
 
 from __future__ import annotations
 
-import heapq
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -21,8 +21,9 @@ log = logging.getLogger(__name__)
 SILENCE_MOST_S = 2.0
 """How long the controller may say nothing before everything is let run."""
 _ROUND_S = 0.1
-_TOGETHER_S = 0.004
-"""What is due within it is done at one wake-up: a wake-up costs more than a switch, and the controller counts what really ran."""
+_EARLY = 0.15
+"""A run or a freeze may end early by this part of its length, when the thread is awake for another pod's sake: a wake-up costs
+more than a switch. Both by the same part, so the duty stays; and the controller counts what really ran."""
 
 
 @dataclass(slots=True)
@@ -33,7 +34,8 @@ class _Pulsed:
     since_s: float = 0.0
     ran_s: float = 0.0
     counted_s: float = 0.0
-    number: int = 0  # of its newest entry in the heap; older ones are void
+    due_s: float = math.inf  # when it is switched next
+    early_s: float = math.inf  # from when on it may be
 
 
 class Pulser(threading.Thread):
@@ -43,28 +45,30 @@ class Pulser(threading.Thread):
         super().__init__(name="pulser", daemon=True)
         self._beat, self._clock = beat, clock
         self._pulsed: dict[str, _Pulsed] = {}
-        self._heap: list[tuple[float, int, str]] = []
-        self._changed = threading.Condition()
-        self._numbers = 0
+        self._lock = threading.Lock()
         self._told_s = clock()
         self._ended = False
 
     def hold(self, key: str, pulse: Pulse, groups: Iterable[DutyGroup]) -> None:
-        """Pulse these groups from now on. Groups of the key that are no longer named are closed."""
-        with self._changed:
+        """Pulse these groups from now on: a first freeze comes with the thread's next round, a thaw at once.
+
+        Groups of the key that are no longer named are closed.
+        """
+        with self._lock:
+            now_s = self._clock()
             found = self._pulsed.get(key)
             if found is None:
-                now_s = self._clock()
                 found = self._pulsed[key] = _Pulsed({}, since_s=now_s, counted_s=now_s)
             self._regroup(found, {str(group.path): group for group in groups})
-            before, found.pulse = found.pulse, pulse
-            if before != pulse and (before.frozen_s == 0 or pulse.frozen_s == 0):
-                self._schedule(key, found, self._clock())  # else the present pulse ends first
-                self._changed.notify()
+            found.pulse = pulse
+            if pulse.frozen_s <= 0:
+                self._turn(found, now_s)
+            elif found.due_s == math.inf:
+                found.due_s = found.early_s = now_s
 
     def drop(self, key: str) -> None:
         """Thaw a key for good and dissolve its groups."""
-        with self._changed:
+        with self._lock:
             found = self._pulsed.pop(key, None)
             if found is not None:
                 for group in found.groups.values():
@@ -72,12 +76,12 @@ class Pulser(threading.Thread):
 
     def keys(self) -> set[str]:
         """What is pulsed, or was said to run freely."""
-        with self._changed:
+        with self._lock:
             return set(self._pulsed)
 
     def ran(self, key: str) -> float:
         """The part of the time in which a key ran, since this was last asked; 1 for an unknown one."""
-        with self._changed:
+        with self._lock:
             found = self._pulsed.get(key)
             if found is None:
                 return 1.0
@@ -93,9 +97,7 @@ class Pulser(threading.Thread):
 
     def end(self) -> None:
         """Thaw everything, dissolve all groups and end the thread."""
-        with self._changed:
-            self._ended = True
-            self._changed.notify()
+        self._ended = True
         if self.is_alive():
             self.join()
         for key in self.keys():
@@ -103,68 +105,74 @@ class Pulser(threading.Thread):
 
     def run(self) -> None:
         """Until `end`."""
-        with self._changed:
-            while not self._ended:
+        while not self._ended:
+            with self._lock:
                 wait_s = self._round()
-                self._changed.wait(wait_s)
-            self._thaw_all()
+            time.sleep(wait_s)
+        with self._lock:
+            self._thaw_all(self._clock())
 
     def _round(self) -> float:
         """Do what is due. Returns the time until the next thing is."""
         now_s = self._clock()
+        if not self._may_freeze(now_s):
+            self._thaw_all(now_s)
+            return _ROUND_S
+        next_s = now_s + _ROUND_S
+        for found in self._pulsed.values():
+            if found.early_s <= now_s:
+                self._turn(found, now_s)
+            if found.due_s < next_s:
+                next_s = found.due_s
+        return max(next_s - self._clock(), 0.0)
+
+    def _may_freeze(self, now_s: float) -> bool:
+        """Whether a sign of life can be given, and the controller gave one."""
         try:
             self._beat()
         except OSError as error:
             log.error("no sign of life can be given: %s; nothing is frozen", error)
-            self._thaw_all()
-            return _ROUND_S
-        if now_s - self._told_s > SILENCE_MOST_S:
-            self._thaw_all()
-            return _ROUND_S
-        due = []
-        while self._heap and self._heap[0][0] <= now_s + _TOGETHER_S:
-            due.append(heapq.heappop(self._heap))
-        for _, number, key in due:
-            found = self._pulsed.get(key)
-            if found is not None and found.number == number:
-                self._turn(key, found, now_s)
-        return min(self._heap[0][0] - now_s if self._heap else _ROUND_S, _ROUND_S)
+            return False
+        return now_s - self._told_s <= SILENCE_MOST_S
 
-    def _turn(self, key: str, found: _Pulsed, now_s: float) -> None:
-        if found.pulse.frozen_s <= 0:
+    def _turn(self, found: _Pulsed, now_s: float) -> None:
+        """Begin the next run or freeze."""
+        running_s, frozen_s = found.pulse.running_s, found.pulse.frozen_s
+        if frozen_s <= 0:
             self._switch(found, frozen=False, now_s=now_s)
+            found.due_s = found.early_s = math.inf
             return
         self._switch(found, frozen=not found.frozen, now_s=now_s)
-        self._schedule(key, found, now_s + (found.pulse.frozen_s if found.frozen else found.pulse.running_s))
+        span_s = frozen_s if found.frozen else running_s
+        found.due_s, found.early_s = now_s + span_s, now_s + span_s * (1 - _EARLY)
 
     def _switch(self, found: _Pulsed, *, frozen: bool, now_s: float) -> None:
         self._account(found, now_s)
+        if found.frozen == frozen:
+            return
         found.frozen = frozen
-        for path, group in list(found.groups.items()):
+        gone = []
+        for path, group in found.groups.items():
             try:
                 group.freeze() if frozen else group.thaw()
             except OSError:  # the container ended
                 group.close()
-                del found.groups[path]
+                gone.append(path)
+        for path in gone:
+            del found.groups[path]
 
     def _account(self, found: _Pulsed, now_s: float) -> None:
         if not found.frozen:
             found.ran_s += now_s - found.since_s
         found.since_s = now_s
 
-    def _schedule(self, key: str, found: _Pulsed, due_s: float) -> None:
-        self._numbers += 1
-        found.number = self._numbers
-        heapq.heappush(self._heap, (due_s, found.number, key))
-
     def _regroup(self, found: _Pulsed, groups: dict[str, DutyGroup]) -> None:
         for path in found.groups.keys() - groups.keys():
             found.groups.pop(path).close()
         found.groups.update(groups)
 
-    def _thaw_all(self) -> None:
-        now_s = self._clock()
-        for key, found in self._pulsed.items():
+    def _thaw_all(self, now_s: float) -> None:
+        for found in self._pulsed.values():
             if found.frozen:
                 self._switch(found, frozen=False, now_s=now_s)
-                self._schedule(key, found, now_s + _ROUND_S)
+                found.due_s = found.early_s = now_s + _ROUND_S

@@ -7,8 +7,9 @@ Each is counted once, for the time that it covers; a window without a sample is 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from operator import attrgetter
+from typing import NamedTuple
 
 SHORTEST_WINDOW_S, LONGEST_WINDOW_S = 1 / 6, 1.0
 """NVML's own bounds of the time that a sample covers."""
@@ -19,13 +20,15 @@ _EVIDENCE_LEAST_S, _EVIDENCE_MOST_S = 0.5, 10.0
 _CLEARLY_LONGER = 1.5
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(NamedTuple):
     """One sample of one process: the end of its window by the driver's clock, and percent of the card's compute."""
 
     pid: int
     time_us: int
     percent: int
+
+
+_TIME = attrgetter("time_us")
 
 
 class UseMeter:
@@ -59,23 +62,17 @@ class UseMeter:
 
         `card_percent`: how busy the card as a whole says that it is, if it says so.
         """
-        fresh = list({(sample.pid, sample.time_us): sample for sample in samples if self._is_new(sample)}.values())
+        fresh = {(sample.pid, sample.time_us): sample for sample in samples if self._is_new(sample)}.values()
         polled_s = (now_us - self._polled_us) / 1e6 if self._polled_us else 0.0
         self._weigh(fresh, polled_s, card_percent)
-        by_time: defaultdict[int, int] = defaultdict(int)
-        for sample in fresh:
-            by_time[sample.time_us] += sample.percent
-        for sample in sorted(fresh, key=lambda each: each.time_us):
-            # Together the processes can't have used more than the whole: the driver rounds each of them up.
-            scale = min(1.0, _WHOLE / by_time[sample.time_us]) if by_time[sample.time_us] else 1.0
-            self._used_s[sample.pid] += self._covered_s(sample) * sample.percent * scale / _WHOLE
-            self._last_us[sample.pid] = sample.time_us
+        if fresh:
+            self._count(fresh)
         self._polled_us = now_us
-        self._forget(now_us)
         return len(fresh)
 
     def take(self) -> Mapping[int, float]:
         """Seconds of the card used by each process since the last call, for those that used any."""
+        self._forget(self._polled_us)
         taken = dict(self._used_s)
         self._used_s.clear()
         return taken
@@ -93,13 +90,24 @@ class UseMeter:
     def _is_new(self, sample: Sample) -> bool:
         return 0 <= sample.percent <= _WHOLE and sample.time_us > self._last_us.get(sample.pid, 0)
 
-    def _covered_s(self, sample: Sample) -> float:
+    def _count(self, fresh: Collection[Sample]) -> None:
+        window_s = self.window_s
+        by_time: defaultdict[int, int] = defaultdict(int)
+        for sample in fresh:
+            by_time[sample.time_us] += sample.percent
+        for sample in sorted(fresh, key=_TIME):
+            # Together the processes can't have used more than the whole: the driver rounds each of them up.
+            whole = max(by_time[sample.time_us], _WHOLE)
+            self._used_s[sample.pid] += self._covered_s(sample, window_s) * sample.percent / whole
+            self._last_us[sample.pid] = sample.time_us
+
+    def _covered_s(self, sample: Sample, window_s: float) -> float:
         """The part of the time before a sample that it speaks for: its window, and those that a late poll missed.
 
         A driver gives only the newest sample of each process; those between two polls that were too far apart are lost, and
         were most likely alike.
         """
-        last_us, window_s = self._last_us.get(sample.pid), self.window_s
+        last_us = self._last_us.get(sample.pid)
         if last_us is None:
             return window_s
         gap_s = (sample.time_us - last_us) / 1e6
