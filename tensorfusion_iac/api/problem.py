@@ -128,8 +128,16 @@ class SpecProblems(ValueError):  # noqa: N818 - it carries problems; "Error" wou
         super().__init__(render(subject, self.problems, naming))
 
 
+LISTED_ELSEWHERE = ", listed with the resource"
+"""How the head line ends of an object whose problems the reader sees already."""
+
+
+def head_line(subject: str, count: int) -> str:
+    """What is said of an object before its problems are listed."""
+    return f"{subject}: {count} problem{'s' if count != 1 else ''}"
+
+
 def render(subject: str, problems: Iterable[Problem], naming: Naming = as_written) -> str:
     """All problems of one object as text: a head line with the count, then a line each."""
     listed = list(problems)
-    head = f"{subject}: {len(listed)} problem{'s' if len(listed) != 1 else ''}"
-    return "\n".join([head, *(f"  {problem.text(naming)}" for problem in listed)])
+    return "\n".join([head_line(subject, len(listed)), *(f"  {problem.text(naming)}" for problem in listed)])

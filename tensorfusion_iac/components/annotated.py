@@ -55,7 +55,7 @@ class AnnotatedWorkload(Component):
 
     def __init__(self, resource_name: str, arguments: Mapping[str, Any], opts: pulumi.ResourceOptions | None) -> None:
         planned = plan(self.SHAPE, self.ARGUMENTS, resource_name, arguments)
-        super().__init__(resource_name, {} if planned.problems else shown(arguments, planned.asked), opts)
+        super().__init__(resource_name, shown(arguments, planned.asked), opts)
         self.resource = None
         self._total: Requested | pulumi.Output[Requested] | None = None
         naming = planned.known.naming

@@ -70,7 +70,8 @@ def shown(arguments: Mapping[str, Any], asked: Asking) -> dict[str, Any]:
     """The same as inputs of the component itself, so that a preview says `~vgpu`. As few and as flat as can be: the engine
     writes them each time that it writes the state (P7).
     """
-    values = (arguments.get("vgpu") or VGPU()).values()
+    vgpu = arguments.get("vgpu")
+    values = vgpu.values() if isinstance(vgpu, VGPU) else {}
     inputs = {
         "vgpu": (_line(values) if is_known(values) else when_known(values, _line)) if values else None,
         "gpupool": asked.values["gpupool"] if "gpupool" in arguments else None,

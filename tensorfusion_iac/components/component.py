@@ -7,14 +7,15 @@ problem like any other, and not Python's TypeError with a traceback.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import pulumi
 
 from tensorfusion_iac.api.problem import Naming, Problem, as_written, quote
 from tensorfusion_iac.components.errors import SpecError, line_of, refuse
-from tensorfusion_iac.components.inputs import is_deferred, never_known
+from tensorfusion_iac.components.inputs import is_deferred, never_known, sendable
 from tensorfusion_iac.components.vgpu import VGPU, nearest, unknown_argument
 
 PACKAGE = "tensorfusion"
@@ -27,22 +28,17 @@ class Component(pulumi.ComponentResource):
     """A component of this package. Subclasses are named as their type token is."""
 
     def __init__(self, resource_name: str, props: Mapping[str, Any], opts: pulumi.ResourceOptions | None) -> None:
-        super().__init__(f"{PACKAGE}:index:{type(self).__name__}", resource_name, dict(props), opts)
+        super().__init__(f"{PACKAGE}:index:{type(self).__name__}", resource_name, sendable(props), opts)
         self._subject = subject(type(self).__name__, resource_name)
 
     def _refuse(self, problems: Iterable[Problem], naming: Naming = as_written) -> None:
         """Log each problem on this resource, then raise them together (or let whoever collects decide)."""
         error = SpecError(self._subject, problems, naming)
-
-        def log() -> None:
-            for line in error.lines:
-                _log_when_registered(pulumi.log.error, line, self)
-
-        refuse(error, log)
+        refuse(error, lambda: _when_registered(self, lambda: error.tell(self)))
 
     def _warn(self, warnings: Iterable[Problem], naming: Naming = as_written) -> None:
         for warning in warnings:
-            _log_when_registered(pulumi.log.warn, line_of(warning, naming), self)
+            _when_registered(self, partial(pulumi.log.warn, line_of(warning, naming), self))
 
     def _report_late(self, problems: Iterable[Problem], warnings: Iterable[Problem], naming: Naming) -> None:
         """The same from inside an apply that waited for `_registered`."""
@@ -51,12 +47,7 @@ class Component(pulumi.ComponentResource):
         found = tuple(problems)
         if found:
             error = SpecError(self._subject, found, naming)
-
-            def log() -> None:
-                for line in error.lines:
-                    pulumi.log.error(line, self)
-
-            refuse(error, log)
+            refuse(error, lambda: error.tell(self))
 
     def _registered(self) -> pulumi.Output[Any]:
         """Known once this resource is registered. It carries no dependency: a child that waits for it does not depend on it."""
@@ -86,9 +77,9 @@ def subject(kind: str, name: str) -> str:
     return f'{kind} "{name}"'
 
 
-def _log_when_registered(log: Any, text: str, resource: pulumi.Resource) -> None:
+def _when_registered(resource: pulumi.Resource, log: Callable[[], None]) -> None:
     # An apply is awaited before a failed program ends; a bare log call on a resource is not.
-    resource.urn.apply(lambda _: log(text, resource))
+    resource.urn.apply(lambda _: log())
 
 
 class Checks:

@@ -39,7 +39,7 @@ class ControlPlane(Component):
     ) -> None:
         checks = checked(arguments)
         given = checks.arguments
-        super().__init__(resource_name, {} if checks.problems else given, opts)
+        super().__init__(resource_name, given, opts)
         self.namespaces = {}
         if checks.problems:
             self._refuse(checks.problems)

@@ -6,27 +6,47 @@ API.md, "What a mistake looks like". A program normally ends at the first object
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 import pulumi
 
-from tensorfusion_iac.api.problem import Naming, Problem, as_written, render
+from tensorfusion_iac.api.problem import LISTED_ELSEWHERE, Naming, Problem, as_written, head_line
 
 
 class SpecError(pulumi.RunError):
     """An object of the program that cannot be, and all of its problems.
 
     `subject` is its kind and name (`AnnotatedDeployment "chat"`); `naming` gives a problem's field as the program calls it.
+    Pulumi shows the text of what ended the program on the stack: one line, once the problems are logged on their resource.
     """
 
     def __init__(self, subject: str, problems: Iterable[Problem], naming: Naming = as_written) -> None:
         self.subject = subject
         self.problems = tuple(problems)
         self.naming = naming
-        head = render(subject, self.problems).partition("\n")[0]
-        super().__init__("\n".join([head, *(f"  {line}" for line in self.lines)]))
+        self._is_told = False
+        super().__init__(self.text)
+
+    def __str__(self) -> str:
+        return f"{head_line(self.subject, len(self.problems))}{LISTED_ELSEWHERE}" if self._is_told else self.text
+
+    @property
+    def text(self) -> str:
+        """The object and every problem, a line each."""
+        return "\n".join([head_line(self.subject, len(self.problems)), *(f"  {line}" for line in self.lines)])
+
+    def tell(self, resource: pulumi.Resource) -> None:
+        """Log each problem on the resource, which is registered."""
+        for line in self.lines:
+            pulumi.log.error(line, resource)
+        self._telling = asyncio.ensure_future(self._told_on(resource))
+
+    async def _told_on(self, resource: pulumi.Resource) -> None:
+        await resource.urn.future()  # as each log does, which began before
+        self._is_told = True
 
     @property
     def lines(self) -> tuple[str, ...]:

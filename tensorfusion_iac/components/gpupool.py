@@ -103,7 +103,7 @@ class GPUPool(TensorFusionResource):
         paths = SpecPaths(PATHS, given)
         readers = {"node_selector": node_selector, "namespace_selector": label_selector}
         spec = paths.spec(resources.GPUPoolSpec, readers, checks.problems)
-        super().__init__(resource_name, {} if checks.problems else paths.shown("default"), opts)
+        super().__init__(resource_name, paths.shown("default"), opts)
         default = given.get("default", False)
         annotations = {} if default is False else {DEFAULT_POOL_ANNOTATION: _text(default)}
         self._register(resource_name, given, spec, checks.problems, paths.naming, annotations)

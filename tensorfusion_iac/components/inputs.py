@@ -12,9 +12,11 @@ from types import NoneType
 from typing import Any
 
 import pulumi
+from pulumi import _types as types  # what pulumi itself tells inputs by; there is no public door to it
 
 _PLAIN = (str, int, float, NoneType)
 """Leaves that are seen first, since what they are not takes long to find out."""
+_SENT = (pulumi.Resource, pulumi.Asset, pulumi.Archive)
 
 
 def is_deferred(value: object) -> bool:
@@ -60,6 +62,17 @@ def without_deferred(tree: Any, path: tuple[str, ...] = ()) -> tuple[Any, frozen
 def when_known(tree: Any, then: Callable[[Any], Any]) -> pulumi.Output[Any]:
     """`then` of the tree once all of it is known; nothing runs in a preview in which a part stays unknown."""
     return pulumi.Output.from_input(tree).apply(then)
+
+
+def sendable(tree: Any) -> Any:
+    """The tree with words in place of what pulumi cannot send: arguments may be wrong, and are shown all the same."""
+    if isinstance(tree, Mapping):
+        return {str(key): sendable(item) for key, item in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return [sendable(item) for item in tree]
+    if isinstance(tree, (*_PLAIN, *_SENT)) or is_deferred(tree) or types.is_input_type(type(tree)):
+        return tree
+    return f"a {type(tree).__name__}"
 
 
 def already(value: Any) -> pulumi.Output[Any]:

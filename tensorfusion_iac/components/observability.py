@@ -54,7 +54,7 @@ class Observability(Component):
         if form not in _RULES:
             accepted = "one of " + ", ".join(_RULES)
             checks.problems.append(Problem("rules", quote(form), accepted))
-        super().__init__(resource_name, {} if checks.problems else given, opts)
+        super().__init__(resource_name, given, opts)
         self.dashboards, self.rules = [], None
         if checks.problems:
             self._refuse(checks.problems)

@@ -23,7 +23,7 @@ class TensorFusionWorkload(TensorFusionResource):
     ) -> None:
         checks = checked(arguments)
         spec, paths = workload_spec(checks.arguments, checks.problems)
-        super().__init__(resource_name, {} if checks.problems else shown(checks.arguments, paths), opts)
+        super().__init__(resource_name, shown(checks.arguments, paths), opts)
         self._register(resource_name, checks.arguments, spec, checks.problems, paths.naming, {})
         self.register_outputs({"name": self.name, "namespace": self.namespace})
 

@@ -26,7 +26,7 @@ class WorkloadProfile(TensorFusionResource):
     ) -> None:
         checks = checked(arguments)
         spec, paths = workload_spec(checks.arguments, checks.problems)
-        super().__init__(resource_name, {} if checks.problems else shown(checks.arguments, paths), opts)
+        super().__init__(resource_name, shown(checks.arguments, paths), opts)
         pool = checks.arguments.get("gpupool")
         self.pool = pool.model if isinstance(pool, GPUPool) else None
         self._register(resource_name, checks.arguments, spec, checks.problems, paths.naming, {})

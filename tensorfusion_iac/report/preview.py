@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tensorfusion_iac.api.problem import LISTED_ELSEWHERE
+
 Path = tuple[str | int, ...]
 Raw = Mapping[str, Any]
 
@@ -162,11 +164,22 @@ def _errors(digest: Raw) -> Iterator[str]:
     for item in digest.get("diagnostics") or ():
         if isinstance(item, Mapping) and item.get("severity") == "error":
             message = str(item.get("message") or "").strip().removeprefix("error: ")
-            messages.setdefault(message, str(item.get("urn") or "").rpartition("::")[2])
-    whole = [message for message in messages if not any(message in other and message != other for other in messages)]
+            messages.setdefault(message, _resource(str(item.get("urn") or "")))
+    whole = [
+        message
+        for message in messages
+        if not message.endswith(LISTED_ELSEWHERE) and not any(message in other and message != other for other in messages)
+    ]
     for message in whole[:_MOST_ERRORS]:  # what is said once for the resource and again for the program is said once
         name = messages[message]
         yield f"{name}: {message}" if name else message
+
+
+def _resource(urn: str) -> str:
+    """Kind and name of what an error is about: `AnnotatedDeployment "chat"`; empty for the program as a whole."""
+    *_, kind, name = ["", "", *urn.split("::")]
+    kind = kind.rpartition("$")[2].rpartition(":")[2]
+    return f'{kind} "{name}"' if name and kind != "Stack" else ""
 
 
 def _names(steps: list[Raw]) -> tuple[str, str]:

@@ -344,6 +344,7 @@ def test_a_mistake_is_refused_by_the_preview_with_the_resource_and_the_field(pro
         shown = project.refused("preview")
         assert resource in shown
         assert all(f"error: {line}" in shown or f"\n      {line}" in shown for line in lines), shown
+        assert all(shown.partition("Diagnostics:")[2].count(line) == 1 for line in lines), shown
     assert "wrong" not in project.plane.kubectl("get", "namespaces", "-o", "name")
 
 

@@ -11,6 +11,8 @@ import pulumi
 from pulumi.runtime import mocks
 from pulumi.runtime.proto import engine_pb2
 
+from tensorfusion_iac.components.errors import SpecError
+
 
 @dataclass
 class Registered:
@@ -65,6 +67,12 @@ class Ran:
         found = [item for item in self.registered if item.type.endswith(type_) and name in (None, item.name)]
         assert len(found) == 1, (type_, [(item.type, item.name) for item in self.registered])
         return found[0].inputs
+
+    @property
+    def refusal(self) -> str:
+        """Every problem of the object that ended the program."""
+        assert isinstance(self.error, SpecError), self.error
+        return self.error.text
 
     def messages(self, severity: str) -> list[str]:
         """What was logged with a severity, in order."""

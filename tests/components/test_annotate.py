@@ -129,7 +129,7 @@ def test_a_late_value_is_judged_when_it_is_known(run: Run) -> None:
 
     assert annotations_of(run(lambda: program("4Gi")).one("StatefulSet"))["vram-limit"] == "4Gi"
     ran = run(lambda: program("1Gi"))
-    assert str(ran.error) == (
+    assert ran.refusal == (
         'StatefulSet "search": 1 problem\n  vgpu.vram_limit: 1Gi is below vram_request 2Gi; give at least 2Gi, or leave it out'
     )
     assert ran.registered == []

@@ -60,7 +60,7 @@ def test_definitions_that_are_managed_elsewhere_are_left_out(run: Run) -> None:
 def test_what_cannot_be_is_refused_on_the_resource(run: Run, arguments: dict[str, Any], line: str) -> None:
     ran = run(_declare(**arguments))
     assert isinstance(ran.error, tfi.SpecError)
-    assert line in str(ran.error)
+    assert line in ran.refusal
     assert any(line in text for text in ran.messages("error"))
 
 
@@ -146,7 +146,7 @@ def test_every_problem_is_told_at_once(run: Run) -> None:
             node_selector={},
         )
     )
-    said = str(ran.error)
+    said = ran.refusal
     for line in (
         'kubernetes_version: "1.32" is not 1.33 or newer',
         "replicas: an object is not a whole number from 1, or a mapping of controller, scheduler, webhook",

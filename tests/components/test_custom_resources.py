@@ -252,4 +252,4 @@ def test_an_unknown_model_in_a_profile_is_warned_of(run: Run) -> None:
 
 def test_image_is_a_name_of_a_workload_and_not_of_a_pool(run: Run) -> None:
     ran = run(lambda: pool(image=IMAGE) and None)
-    assert "image: no such argument" in str(ran.error)
+    assert "image: no such argument" in ran.refusal

@@ -36,7 +36,7 @@ def test_a_known_mistake_fails_beside_an_unknown_value(run: Run, unknown: Unknow
         lambda: chat(vgpu=tfi.VGPU(vram_request=unknown(), qos="urgent", tflops_request=2, tflops_limit=1)) and None,  # type: ignore[arg-type]
         preview=True,
     )
-    assert str(ran.error) == (
+    assert ran.refusal == (
         'AnnotatedDeployment "chat": 2 problems\n'
         "  vgpu.tflops_limit: 1 is below tflops_request 2; give at least 2, or leave it out\n"
         '  vgpu.qos: "urgent" is not one of low, medium, high, critical'
@@ -79,7 +79,7 @@ def test_nothing_is_said_that_rests_on_the_absence_of_an_unknown_value(run: Run,
 )
 def test_whatever_is_unknown_a_known_mistake_fails_in_the_preview(run: Run, unknown: Unknown, declare: Any) -> None:
     ran = run(lambda: declare(unknown) and None, preview=True)
-    assert str(ran.error) == (
+    assert ran.refusal == (
         'AnnotatedDeployment "chat": 1 problem\n  vgpu.qos: "urgent" is not one of low, medium, high, critical'
     )
 
@@ -87,7 +87,7 @@ def test_whatever_is_unknown_a_known_mistake_fails_in_the_preview(run: Run, unkn
 def test_a_value_known_later_is_judged_then_and_nothing_is_sent(run: Run) -> None:
     ran = run(lambda: chat(vgpu=tfi.VGPU(vram_request=later("4Gi"), vram_limit="2Gi")) and None)
     line = "vgpu.vram_limit: 2Gi is below vram_request 4Gi; give at least 4Gi, or leave it out"
-    assert str(ran.error) == f'AnnotatedDeployment "chat": 1 problem\n  {line}'
+    assert ran.refusal == f'AnnotatedDeployment "chat": 1 problem\n  {line}'
     assert ran.logged == [("error", "chat", line)]
     assert [item.type for item in ran.registered] == ["tensorfusion:index:AnnotatedDeployment"]
 
@@ -129,7 +129,7 @@ def test_a_value_known_later_is_judged_then_and_nothing_is_sent(run: Run) -> Non
 )  # fmt: skip
 def test_every_deciding_part_gates_the_child(run: Run, declare: Any, line: str) -> None:
     ran = run(lambda: declare() and None)
-    assert str(ran.error) == f'AnnotatedDeployment "chat": 1 problem\n  {line}'
+    assert ran.refusal == f'AnnotatedDeployment "chat": 1 problem\n  {line}'
     assert [item.type for item in ran.registered] == ["tensorfusion:index:AnnotatedDeployment"]
 
 
@@ -233,25 +233,23 @@ def test_a_secret_stays_out_of_messages_and_reprs() -> None:
 
 def test_a_pools_late_value_is_judged_when_it_is_known(run: Run) -> None:
     ran = run(lambda: pool(tflops_oversell_ratio=later(50)) and None)
-    assert str(ran.error) == 'GPUPool "default-pool": 1 problem\n  tflops_oversell_ratio: 50 is too small; give at least 100'
+    assert ran.refusal == 'GPUPool "default-pool": 1 problem\n  tflops_oversell_ratio: 50 is too small; give at least 100'
     assert [item.type for item in ran.registered] == ["tensorfusion:index:GPUPool"]
 
 
 def test_a_pools_known_mistake_fails_beside_an_unknown_value(run: Run, unknown: Unknown) -> None:
     ran = run(lambda: pool(tflops_oversell_ratio=unknown(), default_qos="urgent", node_selector=unknown()) and None, preview=True)
-    assert str(ran.error) == (
-        'GPUPool "default-pool": 1 problem\n  default_qos: "urgent" is not one of low, medium, high, critical'
-    )
+    assert ran.refusal == ('GPUPool "default-pool": 1 problem\n  default_qos: "urgent" is not one of low, medium, high, critical')
 
 
 def test_a_profiles_late_amounts_are_judged_together(run: Run) -> None:
     ran = run(lambda: tfi.WorkloadProfile("p", vgpu=tfi.VGPU(vram_request=later("4Gi"), vram_limit="2Gi")) and None)
-    assert str(ran.error) == (
+    assert ran.refusal == (
         'WorkloadProfile "p": 1 problem\n'
         '  vgpu.vram_limit: limits.vram is below requests.vram, found "2Gi"; give at least as much, or leave it out'
     )
     wrong = run(lambda: tfi.WorkloadProfile("p", vgpu=tfi.VGPU(vram_request=later("x"))) and None)
-    assert str(wrong.error) == (
+    assert wrong.refusal == (
         'WorkloadProfile "p": 1 problem\n  vgpu.vram_request: "x" is not a Kubernetes quantity such as 10, 0.5, 500m, 4Gi or 4G'
     )
 
@@ -283,15 +281,15 @@ HIDDEN = "hunter2"
 )  # fmt: skip
 def test_a_secret_is_never_quoted(run: Run, declare: Any) -> None:
     ran = run(lambda: declare() and None)
-    assert "[secret]" in str(ran.error)
-    assert HIDDEN not in str(ran.error)
+    assert "[secret]" in ran.refusal
+    assert HIDDEN not in ran.refusal
     assert HIDDEN not in str(ran.logged)
 
 
 def test_what_is_no_secret_is_quoted_beside_one(run: Run) -> None:
     vgpu = tfi.VGPU
     ran = run(lambda: chat(vgpu=vgpu(vram_request=pulumi.Output.secret("x"), qos=later("urgent"))) and None)
-    assert str(ran.error) == (
+    assert ran.refusal == (
         'AnnotatedDeployment "chat": 2 problems\n'
         "  vgpu.vram_request: [secret] is not a Kubernetes quantity such as 10, 0.5, 500m, 4Gi or 4G\n"
         '  vgpu.qos: "urgent" is not one of low, medium, high, critical'
@@ -300,6 +298,6 @@ def test_what_is_no_secret_is_quoted_beside_one(run: Run) -> None:
 
 def test_a_comparison_with_a_secret_does_not_show_it(run: Run) -> None:
     ran = run(lambda: chat(vgpu=tfi.VGPU(vram_request=pulumi.Output.secret("4Gi"), vram_limit="2Gi")) and None)
-    assert str(ran.error) == (
+    assert ran.refusal == (
         'AnnotatedDeployment "chat": 1 problem\n  vgpu.vram_limit: [secret] can\'t stand here; the reason would show it'
     )

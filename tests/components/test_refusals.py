@@ -236,7 +236,7 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
 def test_a_mistake_ends_the_program_with_every_problem(run: Run, declare: Callable[[], object], text: str, preview: bool) -> None:
     ran = run(lambda: declare() and None, preview=preview)
     assert isinstance(ran.error, pulumi.RunError), ran.error
-    assert str(ran.error) == text
+    assert ran.refusal == text
 
 
 def test_each_problem_is_logged_on_its_resource_and_no_child_is_registered(run: Run) -> None:
@@ -246,6 +246,36 @@ def test_each_problem_is_logged_on_its_resource_and_no_child_is_registered(run: 
         ("error", "chat", 'vgpu.qos: "urgent" is not one of low, medium, high, critical'),
     ]
     assert [item.type for item in ran.registered] == ["tensorfusion:index:AnnotatedDeployment"]
+    assert str(ran.error) == 'AnnotatedDeployment "chat": 2 problems, listed with the resource', "the stack does not repeat them"
+
+
+def test_a_program_that_catches_a_refusal_reads_all_of_it(run: Run) -> None:
+    def program() -> None:
+        with pytest.raises(tfi.SpecError, match=r"vgpu\.vram_limit: 2Gi is below"):
+            chat(vgpu=VGPU(vram_request="4Gi", vram_limit="2Gi"))
+
+    assert run(program).error is None
+
+
+@pytest.mark.parametrize(
+    ("declare", "inputs"),
+    [
+        (lambda: chat(replica=3, gpupool="big", vgpu=VGPU(vram_request="4Gi")), {"gpupool": "big", "vgpu": "vram_request=4Gi"}),
+        (lambda: chat(gpupool="big", vgpu=VGPU(vram_request="x")), {"gpupool": "big", "vgpu": "vram_request=x"}),
+        (lambda: chat(gpupool="big", vgpu={"vram_request": "4Gi"}), {"gpupool": "big"}),
+        (lambda: chat(gpupool=object(), vgpu=VGPU(vram_request="4Gi")), {"gpupool": "a object", "vgpu": "vram_request=4Gi"}),
+        (lambda: _profile(vgu=1, replicas=2, vgpu=VGPU(vram_request="4Gi")), {"replicas": 2, "vgpu": {"vram_request": "4Gi"}}),
+        (lambda: pool(defalt=True, default_using_local_gpu=True), {"default_using_local_gpu": True}),
+    ],
+)  # fmt: skip
+def test_a_refused_component_is_shown_with_what_the_program_says_of_it(
+    run: Run, declare: Callable[[], object], inputs: dict[str, Any]
+) -> None:
+    """Else a preview would tell of inputs that go, beside the mistake."""
+    ran = run(lambda: declare() and None)
+    assert isinstance(ran.error, tfi.SpecError)
+    (component,) = ran.registered
+    assert {name: value for name, value in component.inputs.items() if name != "default"} == inputs
 
 
 def test_a_vgpu_that_is_none_is_not_also_said_to_ask_for_nothing(run: Run) -> None:
@@ -306,13 +336,13 @@ spec: {}
 def test_a_manifest_that_cannot_be_read_is_told_in_one_sentence(run: Run, text: str, told: str) -> None:
     ran = run(lambda: tfi.AnnotatedDeployment.from_manifest("legacy", text) and None)
     assert isinstance(ran.error, tfi.SpecError)
-    assert str(ran.error).startswith('AnnotatedDeployment "legacy": 1 problem\n  ' + told)
+    assert ran.refusal.startswith('AnnotatedDeployment "legacy": 1 problem\n  ' + told)
 
 
 def test_a_manifest_that_is_not_there_names_the_path(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "none.yaml"
     ran = run(lambda: tfi.AnnotatedDeployment.from_manifest("legacy", path) and None)
-    assert str(ran.error) == (
+    assert ran.refusal == (
         'AnnotatedDeployment "legacy": 1 problem\n'
         f'  manifest: "{path}" can\'t be read: No such file or directory; '
         "give the path of a file, from the folder that pulumi runs the program in"
@@ -355,7 +385,7 @@ def test_a_field_in_both_spellings_is_refused(run: Run, arguments: dict[str, Any
     ran = run(lambda: tfi.AnnotatedDeployment("chat", vgpu=VGPU(vram_request="1Gi"), **arguments) and None)
     assert isinstance(ran.error, tfi.SpecError)
     assert [problem.field for problem in ran.error.problems] == [field]
-    assert str(ran.error).endswith(f" beside {field.rpartition('.')[2]}; give one of the two")
+    assert ran.refusal.endswith(f" beside {field.rpartition('.')[2]}; give one of the two")
 
 
 def test_labels_may_differ_in_spelling_only(run: Run) -> None:
