@@ -8,15 +8,10 @@ provider's error stands by itself.
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import re
-import tempfile
 import urllib.parse
-import urllib.request
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -24,14 +19,12 @@ from pulumi.runtime import settings
 from pulumi.runtime.proto import resource_pb2
 
 from tensorfusion_iac.components.component import Component
-from tensorfusion_iac.kube.credentials import Credentials, from_kubeconfig
-from tensorfusion_iac.kube.errors import CredentialsError
+from tensorfusion_iac.components.provider_access import UNREADABLE, credentials_of, get_json
+from tensorfusion_iac.kube.credentials import Credentials
 
 _POD = re.compile(r'"[^" ]+-[a-z0-9]{5}"')  # all that tells two pods of one refusal apart
 _COMBINED = "(combined from similar events): "  # Kubernetes' own remark
-_TIMEOUT_S = 10.0
 _SHOWN = 5
-_UNREADABLE = (CredentialsError, OSError, ValueError, KeyError, ImportError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +80,20 @@ def tell_why(component: Component, kind: str) -> pulumi.ResourceHookBinding | No
     if pulumi.runtime.is_dry_run() or not _has_error_hooks():
         return None
 
-    async def tell(args: Any) -> bool:
+    async def explain(args: Any) -> bool:
         workload = _workload(kind, args.new_inputs or {})
         if workload is not None:
-            for reason in await _reasons_in_cluster(component, workload):
-                pulumi.log.error(reason, component)
+            await tell(component, await _reasons_in_cluster(component, workload))
         return False  # do not try again
 
-    return pulumi.ResourceHookBinding(on_error=[pulumi.ErrorHook(f"why-{kind}-{component.pulumi_resource_name}", tell)])
+    return pulumi.ResourceHookBinding(on_error=[pulumi.ErrorHook(f"why-{kind}-{component.pulumi_resource_name}", explain)])
+
+
+async def tell(component: pulumi.Resource, reasons: Iterable[str]) -> None:
+    """Log the reasons on the component, and return when they are sent: the engine may interrupt the program at its next word."""
+    for reason in reasons:
+        pulumi.log.error(reason, component)
+    await asyncio.ensure_future(component.urn.future())  # as each log does, which began before
 
 
 def _has_error_hooks() -> bool:
@@ -114,9 +113,9 @@ def _workload(kind: str, inputs: Mapping[str, Any]) -> Workload | None:
 
 async def _reasons_in_cluster(component: Component, workload: Workload) -> list[str]:
     try:
-        credentials = await _credentials(component)
+        credentials = await credentials_of(component, "kubernetes:apps/v1:Deployment")
         return reasons(workload, await asyncio.to_thread(_see, credentials, workload))
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         pulumi.log.debug(f"why {workload.kind} {workload.name} is not ready could not be read: {error}", component)
         return []
 
@@ -133,36 +132,4 @@ def _see(credentials: Credentials, workload: Workload) -> Seen:
 
 
 def _items(credentials: Credentials, path: str) -> tuple[Mapping[str, Any], ...]:
-    bearer = credentials.bearer()
-    headers = {"Authorization": f"Bearer {bearer}"} if bearer else {}
-    request = urllib.request.Request(credentials.server + path, headers=headers)  # noqa: S310 - http(s), checked when read
-    with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=credentials.tls) as answer:  # noqa: S310
-        return tuple(json.load(answer)["items"])
-
-
-async def _credentials(component: Component) -> Credentials:
-    """The access of the provider that the child uses: its own kubeconfig, the stack's configuration, else kubectl's."""
-    provider = component.get_provider("kubernetes:apps/v1:Deployment")
-    given = {name: await _known(vars(provider).get(name)) if provider is not None else None for name in ("kubeconfig", "context")}
-    config = pulumi.Config("kubernetes")
-    kubeconfig = given["kubeconfig"] or config.get("kubeconfig") or _default_kubeconfig()
-    context = given["context"] or config.get("context")
-    if "\n" not in kubeconfig and not kubeconfig.lstrip().startswith("{"):
-        return await from_kubeconfig(_path(kubeconfig), context)
-    with tempfile.NamedTemporaryFile("w", suffix=".kubeconfig") as file:
-        file.write(kubeconfig)
-        file.flush()
-        return await from_kubeconfig(Path(file.name), context)
-
-
-async def _known(value: Any) -> Any:
-    return await value.future() if isinstance(value, pulumi.Output) else value
-
-
-def _path(text: str) -> Path:
-    return Path(text).expanduser()
-
-
-def _default_kubeconfig() -> str:
-    paths = [path for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
-    return paths[0] if paths else "~/.kube/config"
+    return tuple(get_json(credentials, path)["items"])

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorfusion_iac.components.waiting import Seen, Workload, reasons
+import pulumi
+from declared import chat
+from mocked import Console, Run
+from pulumi.runtime.settings import get_engine
+
+import tensorfusion_iac as tfi
+from tensorfusion_iac.components.waiting import Seen, Workload, reasons, tell
 
 CHAT = Workload("Deployment", "chat", "ml", "app=chat")
 
@@ -66,3 +72,22 @@ def test_a_stateful_sets_own_warnings_are_about_it() -> None:
 
 def test_a_pod_without_a_status_yet_is_no_reason() -> None:
     assert reasons(CHAT, Seen(({"metadata": {"uid": "a"}},), (), ())) == []
+
+
+def test_reasons_are_sent_before_the_engine_hears_that_the_hook_is_done(run: Run) -> None:
+    sent: list[list[str]] = []
+
+    def program() -> None:
+        component = chat(vgpu=tfi.VGPU(vram_request="4Gi"))
+
+        async def hook() -> None:
+            await component.urn.future()  # registered, as where a wait has failed
+            await tell(component, ["first", "second"])
+            engine = get_engine()
+            assert isinstance(engine, Console)
+            sent.append([text for _, _, text in engine.logged])
+
+        pulumi.Output.from_input(hook()).apply(lambda _: None)
+
+    run(program)
+    assert sent == [["first", "second"]]

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import base64
+import queue
+import signal
+import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import engine_pb2_grpc
 from toolchain_recipes import program
 
 from tensorfusion_iac.local.language_host import install, interpreter, packages
@@ -16,6 +23,7 @@ from tensorfusion_iac.local.language_host.errors import HostError
 from tensorfusion_iac.local.language_host.interpreter import Interpreter
 from tensorfusion_iac.local.language_host.packages import Package
 from tensorfusion_iac.local.language_host.policy_pack import attached
+from tensorfusion_iac.local.language_host.program import SHOWN
 
 BUILDABLE = '[project]\nname = "x"\n[build-system]\nrequires = ["hatchling"]\n'
 
@@ -197,3 +205,38 @@ def test_the_first_line_of_digits_is_the_packs_port_and_all_else_is_passed_on(
 def test_a_packs_errors_are_passed_on_before_it_serves() -> None:
     chunks: list[Output] = [("stderr", b"12345\n"), ("stdout", b"1\n")]
     assert list(attached(iter(chunks), lambda port: None)) == [("stderr", b"12345\n")]
+
+
+class InterruptingEngine(engine_pb2_grpc.EngineServicer):
+    """Has its program interrupted as soon as it tells an error, as an engine does that gives up at that moment."""
+
+    def __init__(self) -> None:
+        self.program: queue.Queue[subprocess.Popen[str]] = queue.Queue()
+
+    def Log(self, request: Any, context: grpc.ServicerContext) -> empty_pb2.Empty:  # noqa: N802 - gRPC's name
+        program = self.program.get(timeout=30)
+        program.send_signal(signal.SIGINT)
+        program.wait(30)  # it gets no answer
+        return empty_pb2.Empty()
+
+
+def test_a_program_that_is_interrupted_while_it_tells_an_error_ends_in_silence(tmp_path: Path) -> None:
+    engine = InterruptingEngine()
+    server = grpc.server(ThreadPoolExecutor())
+    engine_pb2_grpc.add_EngineServicer_to_server(engine, server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    options = {
+        "monitor": address, "engine": address, "project": "p", "stack": "s", "organization": "o", "root-directory": str(tmp_path),
+        "dry-run": "false", "parallel": "1",
+    }  # fmt: skip
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    script = str(install.__file__).replace("install.py", "program.py")
+    command = [sys.executable, script, *words, str(tmp_path)]  # a folder without a program, which is the error
+    try:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+            engine.program.put(process)
+            printed, _ = process.communicate(timeout=60)
+    finally:
+        server.stop(None)
+    assert (process.returncode, printed) == (SHOWN, "")

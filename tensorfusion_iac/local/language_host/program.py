@@ -8,10 +8,12 @@ import argparse
 import asyncio
 import logging
 import runpy
+import signal
 import sys
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import FrameType
 
 SHOWN = 32  # the engine's word for "the user has seen the reason": RunResponse.bail
 NO_PULUMI = 33
@@ -122,5 +124,22 @@ def _traceback(error: Exception) -> str:
     return "".join(traceback.format_exception(type(error), error, start)).rstrip()
 
 
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """The first SIGINT ends the program; the host sends it, and a terminal may have before, to host and program alike."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _until_interrupted() -> int:
+    """Run `main`, and end in silence at whatever moment an interrupt comes: while an error is being told, too."""
+    signal.signal(signal.SIGINT, _interrupt)
+    try:
+        code = main()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Python has still to end its threads
+    except KeyboardInterrupt:
+        return SHOWN
+    return code
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_until_interrupted())
