@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -364,7 +364,11 @@ def main() -> int:
         folder = Path(name)
         built = build(folder / "built")
         _use(built)
-        parts = {"P10": lambda: accuracy(folder, built), "P9": lambda: cost(folder, built), "R6": lambda: kills(folder)}
+        parts: dict[str, Callable[[], Iterator[Row]]] = {
+            "P10": lambda: accuracy(folder, built),
+            "P9": lambda: cost(folder, built),
+            "R6": lambda: kills(folder),
+        }
         wanted = os.environ.get("PART", "")
         if wanted and wanted not in parts:
             print(f"PART={wanted}: there are {', '.join(parts)}", file=sys.stderr)
