@@ -1,7 +1,8 @@
 """Autoscaling at work: learns what workloads use, recommends in their status, and asks for amounts by `desired` (SPEC §8).
 
-One round each half minute, as that is how the agents count. The scheduler decides whether what is asked for comes into force. A
-pod whose amounts are near enough, and a status that says the same, cost no write.
+One round each half minute, as that is how the agents count; a workload's use decides anew only after its own `interval`, while
+cron rules, external scalers and edited profiles are followed in every round. The scheduler decides whether what is asked for
+comes into force. A pod whose amounts are near enough, and a status that says the same, cost no write.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from tensorfusion_iac.controller.podindex import PodIndex
 from tensorfusion_iac.controller.pods import DESIRED, Member
 from tensorfusion_iac.controller.profiles import as_edited
 from tensorfusion_iac.controller.quota_keeper import QuotaKeeper
-from tensorfusion_iac.controller.scaling import Memory, Row, blank, learned, with_policy
+from tensorfusion_iac.controller.scaling import Look, Memory, Row, blank, learned, looked, with_policy
 from tensorfusion_iac.controller.usage import Usage
 from tensorfusion_iac.controller.wanting import (
     Subject,
@@ -76,6 +77,7 @@ class Scaler:
     round_s: float = ROUND_S
     wall: Callable[[], float] = time.time
     _memories: dict[str, Memory] = field(default_factory=dict)
+    _looks: dict[str, Look] = field(default_factory=dict)
 
     def attach(self) -> None:
         """Nothing to listen to: it goes by the clock."""
@@ -92,7 +94,7 @@ class Scaler:
         while True:
             try:
                 if not loaded:
-                    self._memories, loaded = await self.checkpoints.load(), True
+                    self._memories, self._looks, loaded = await self.checkpoints.load(), {}, True
                     self.usage.forget()
                 await self._round()
             except NotHolderError:
@@ -127,6 +129,7 @@ class Scaler:
                 log.warning("workload %s/%s: %s", item["metadata"]["namespace"], item["metadata"]["name"], error)
         uids = {item["metadata"]["uid"] for item, config in scaled if _learns(config)}
         self._memories = {uid: memory for uid, memory in self._memories.items() if uid in uids}
+        self._looks = {uid: look for uid, look in self._looks.items() if uid in uids}
         await self.checkpoints.keep_only(uids)
         self.external.keep_only({item["metadata"]["uid"] for item, config in scaled if _asks(config)})
 
@@ -137,7 +140,8 @@ class Scaler:
         cards = {
             share.uuid: card for one in held.values() for share in one.shares if (card := self._card(share.uuid)) is not None
         }
-        policy = policy_of(config.auto_set_resources or AutoSetResources())
+        auto = config.auto_set_resources or AutoSetResources()
+        policy = policy_of(auto)
         memory = with_policy(self._memories.get(uid) or blank(policy), policy)
         mine = [row for one in held for row in rows.get(one, ())]
         if _learns(config):
@@ -155,9 +159,10 @@ class Scaler:
         current = current_of(held[newest.uid].shares) if newest.uid in held else Amounts()
         tflops = smallest.capacity_mflops / MFLOPS_PER_TFLOPS
         subject = Subject(config, policy, worker, original_of(worker, smallest), ceiling, edited, tflops, current)
+        look = self._looks[uid] = looked(self._looks.get(uid), memory, auto, now_s)
         used = max((row.vram_bytes for row in _latest(mine)), default=0)
         heard = self._heard(item, config, current)
-        wanted = want(subject, memory, float(used), datetime.fromtimestamp(now_s, UTC), heard)
+        wanted = want(subject, with_policy(look.memory, policy), float(used), datetime.fromtimestamp(now_s, UTC), heard)
         applied = await self._ask_for(subject, wanted, members, held)
         await self._tell(item, subject, wanted, applied)
 

@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from tensorfusion_iac.api.resources.autoscaling import AutoSetResources
+from tensorfusion_iac.api.values import parse_duration
 from tensorfusion_iac.api.worker import canonical
 from tensorfusion_iac.planning.recommend import Policy, compute_histogram, vram_histogram
 from tensorfusion_iac.planning.recommend_histogram import Histogram, Sample, from_json
@@ -41,6 +43,24 @@ class Memory:
     vram: Histogram
     first_s: float | None = None
     seen: Mapping[tuple[str, str], float] = field(default_factory=dict)
+
+
+class Look(NamedTuple):
+    """A workload's memory as it was when its use was looked at, and when that was."""
+
+    at_s: float
+    memory: Memory
+
+
+def looked(before: Look | None, memory: Memory, config: AutoSetResources, now_s: float) -> Look:
+    """The look that counts now: the one before until the workload's own `interval` is over, and then what is remembered now.
+
+    Without an interval each is a new one. What is learned meanwhile is not lost, and a clock that was set back holds nothing up.
+    """
+    interval_s = parse_duration(config.interval).total_seconds() if config.interval else 0.0
+    if before is None or not before.at_s <= now_s < before.at_s + interval_s:
+        return Look(now_s, memory)
+    return before
 
 
 def blank(policy: Policy) -> Memory:
