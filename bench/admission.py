@@ -24,6 +24,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import orjson
+import uvloop
 from aiohttp import web
 from measure import Pair, Row, Series, describe, percentile, quick, repeats, report
 
@@ -33,13 +34,13 @@ from tensorfusion_iac.admission.certificates import load_pair
 from tensorfusion_iac.admission.cluster import Cluster
 from tensorfusion_iac.admission.grey import GreyRelease
 from tensorfusion_iac.admission.metrics import Metrics
-from tensorfusion_iac.admission.program import settle_memory
 from tensorfusion_iac.admission.server import MUTATE_PATH, Server, serving
 from tensorfusion_iac.admission.webhook import Webhook
 from tensorfusion_iac.api import ENABLED_LABEL, key
 from tensorfusion_iac.kube.client import Event, Listing
 from tensorfusion_iac.kube.errors import ApiError
 from tensorfusion_iac.kube.informer import running
+from tensorfusion_iac.kube.memory import settle_memory
 from tensorfusion_iac.kube.resource import Resource
 
 RATE = 200
@@ -167,7 +168,8 @@ async def serve_echo(pair: KeyPair, ready: Connection) -> None:
 
 
 def run_server(which: str, pair: KeyPair, ready: Connection) -> None:
-    asyncio.run(serve_ours(pair, ready) if which == "ours" else serve_echo(pair, ready))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # as `tensorfusion serve webhook`
+        runner.run(serve_ours(pair, ready) if which == "ours" else serve_echo(pair, ready))
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import orjson
+import uvloop
 from aiohttp import web
 from measure import Row, percentile, quick, repeats
 
@@ -24,6 +25,7 @@ from tensorfusion_iac.api import names
 from tensorfusion_iac.api.levels import Isolation, Mode, QoS
 from tensorfusion_iac.api.vendors import Vendor
 from tensorfusion_iac.api.worker import Compute, Unit, WorkerSpec, canonical, to_json
+from tensorfusion_iac.kube.memory import settle_memory
 from tensorfusion_iac.planning.cards import CardFacts, NodeFacts
 from tensorfusion_iac.planning.fit import ANYBODY
 from tensorfusion_iac.planning.inventory import PoolFacts
@@ -109,10 +111,12 @@ def _serve(nodes: int, pods: int, ports: Any) -> None:
         unused: Any = None
         extender = Extender(decider, Always(), unused, unused, Explaining(state, decider), Metrics())  # type: ignore[arg-type]
         async with serving(extender, "127.0.0.1", 0) as ours, _baseline() as bare:
+            settle_memory()
             ports.put((ours, bare))
             await asyncio.Event().wait()
 
-    asyncio.run(run())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # as `tensorfusion serve scheduler`
+        runner.run(run())
 
 
 class _baseline:  # noqa: N801 - used as a function

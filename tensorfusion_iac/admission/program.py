@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import signal
 import socket
@@ -25,8 +24,7 @@ from tensorfusion_iac.api.names import SYSTEM_NAMESPACE
 from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.informer import running
 from tensorfusion_iac.kube.lease import Lease
-
-_OBJECTS_BEFORE_GC = 20_000
+from tensorfusion_iac.kube.memory import settle_memory
 
 log = logging.getLogger(__name__)
 
@@ -95,13 +93,6 @@ async def _lead(keep: Coroutine[Any, Any, None], grey: GreyRelease) -> None:
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(keep)
         tasks.create_task(grey.keep())
-
-
-def settle_memory() -> None:
-    """Keep the garbage collector from walking the caches for every few requests, whose own memory has no cycles."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_OBJECTS_BEFORE_GC)
 
 
 async def _either(stop: asyncio.Event, *awaited: asyncio.Event) -> None:

@@ -56,10 +56,12 @@ def webhook(
     identity: Annotated[str, typer.Option(envvar="POD_NAME", help="Name of this replica; default: the machine's name.")] = "",
 ) -> None:
     """Serve the admission webhook."""
+    import uvloop
+
     from tensorfusion_iac.admission.program import Settings, run
 
     settings = Settings(address, port, namespace, tuple(host or ()), tls_folder, identity)
-    _serve(kubeconfig, lambda client: run(client, settings, _ready))
+    _serve(kubeconfig, lambda client: run(client, settings, _ready), loop=uvloop.new_event_loop)
 
 
 @app.command()
@@ -76,10 +78,12 @@ def scheduler(
     ] = None,
 ) -> None:
     """Serve kube-scheduler's extender: GPUs are placed here."""
+    import uvloop
+
     from tensorfusion_iac.scheduling.program import Settings, run
 
     settings = Settings(identity_prefix or platform.node(), address, port, lease, telemetry_port)
-    _serve(kubeconfig, lambda client: run(client, settings, _ready))
+    _serve(kubeconfig, lambda client: run(client, settings, _ready), loop=uvloop.new_event_loop)
 
 
 @app.command()
@@ -154,8 +158,16 @@ def simulated_agents(
     _serve(kubeconfig, run)
 
 
-def _serve(kubeconfig: Path | None, run: Callable[[Client], Awaitable[None]], *faults: type[Exception]) -> None:
-    """Run a program to its end. What the cluster or the machine refuses, and `faults`, end the command with one message."""
+def _serve(
+    kubeconfig: Path | None,
+    run: Callable[[Client], Awaitable[None]],
+    *faults: type[Exception],
+    loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
+) -> None:
+    """Run a program to its end. What the cluster or the machine refuses, and `faults`, end the command with one message.
+
+    `loop`: uvloop's where many requests are answered; where few are, it is not worth its 5 MiB.
+    """
 
     async def serve() -> None:
         await run(await Client.from_kubeconfig(kubeconfig) if kubeconfig is not None else Client.in_cluster())
@@ -163,7 +175,8 @@ def _serve(kubeconfig: Path | None, run: Callable[[Client], Awaitable[None]], *f
     logging.basicConfig(level=os.environ.get("LOG_LEVEL", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     expected: tuple[type[Exception], ...] = (KubeError, OSError, *faults)
     try:
-        asyncio.run(serve())
+        with asyncio.Runner(loop_factory=loop) as runner:
+            runner.run(serve())
     except* expected as failures:
         raise environment("; ".join(str(failure) for failure in failures.exceptions)) from None
 

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 MANAGER = "tensor-fusion-scheduler"
 PERIOD_S = 1.0
-BUSY_WRITES, IDLE_WRITES = 20, 400
+BUSY_WRITES, IDLE_WRITES = 4, 80
 """Writes in a period while pods are being placed, and otherwise."""
 _CONCURRENT = 8
 

@@ -16,6 +16,7 @@ from tensorfusion_iac.api import metrics
 from tensorfusion_iac.api.names import COMPONENT_LABEL, SCHEDULER_NAME
 from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.informer import Change, Informer
+from tensorfusion_iac.kube.memory import settle_memory
 from tensorfusion_iac.kube.resource import GPU_NODES, GPU_POOLS, GPU_RESOURCE_QUOTAS, GPUS, LEASES, NODES, PODS
 from tensorfusion_iac.kube.telemetry import telemetry
 from tensorfusion_iac.scheduling import liveness
@@ -150,6 +151,7 @@ class Scheduler:
         await self._relisted.wait()
         self.mirror.mark_all()
         self.partitions.mark_all()
+        settle_memory()
 
     async def _tick(self) -> None:
         """What is over by time: holds, and agents that fell silent."""
