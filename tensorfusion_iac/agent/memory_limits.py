@@ -26,7 +26,7 @@ RECORD = Path("/run/tensor-fusion/agent/memory-limits.json")
 READ_BACK_S = 10.0
 """A limit that was confirmed is read again after this time: somebody else may have changed it."""
 
-SETTLED_S = 2.0
+SETTLED_S = 5.0
 """A pod all of whose containers were found is looked at again after this time: one may have ended."""
 
 Spot = tuple[str, str]

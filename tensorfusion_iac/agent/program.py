@@ -197,7 +197,8 @@ class Agent:
         """The slow rounds: half a second apart, or at once when something changed."""
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._soon.wait(), ROUND_S)
+                async with asyncio.timeout(ROUND_S):
+                    await self._soon.wait()
             self._soon.clear()
             pods = dict(enforcer.pods)
             try:
