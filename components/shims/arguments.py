@@ -304,6 +304,8 @@ class ControlPlaneArgs(TypedDict, total=False):
     """The webhook's port."""
     api_server_ports: Sequence[int]
     """The API server's ports, for network policies."""
+    api_server_cidrs: Sequence[str]
+    """Networks that the API server calls from, for network policies."""
     external_scaler_hosts: Sequence[str]
     """Hosts that external scalers may be on."""
     log_level: str

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from ipaddress import ip_network
 from typing import Any, Literal, TypedDict
 
 import pulumi
@@ -46,6 +47,7 @@ class ControlPlaneArguments(TypedDict, total=False):
     webhook_host_network: bool
     webhook_port: int
     api_server_ports: Sequence[int]
+    api_server_cidrs: Sequence[str]
     external_scaler_hosts: Sequence[str]
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"]
     monitoring: Literal["prometheus-operator"]
@@ -82,8 +84,8 @@ def settings_of(given: Mapping[str, Any]) -> Settings:
     """The settings for `runtime="cluster"`, from arguments without a problem."""
     shared = (
         "image", "scheduler_image", "image_pull_secrets", "resources", "node_selector", "tolerations", "certificates",
-        "webhook_host_network", "webhook_port", "api_server_ports", "external_scaler_hosts", "log_level", "monitoring",
-        "monitoring_labels",
+        "webhook_host_network", "webhook_port", "api_server_ports", "api_server_cidrs", "external_scaler_hosts", "log_level",
+        "monitoring", "monitoring_labels",
     )  # fmt: skip
     replicas = given.get("replicas", {})
     return Settings(
@@ -136,6 +138,7 @@ def _in_cluster(given: dict[str, Any], checks: Checks) -> None:
             checks.problems.append(Problem(name, quote(given.pop(name)), f"one of {', '.join(accepted)}"))
     _keep(given, checks, "webhook_port", _is_port, "a port from 1 to 65535")
     _keep(given, checks, "api_server_ports", _list_of(_is_port), "a list of ports from 1 to 65535")
+    _keep(given, checks, "api_server_cidrs", _list_of(_is_cidr), "a list of networks, such as 10.0.0.0/16")
     _keep(given, checks, "external_scaler_hosts", _list_of(_is_host), "a list of HOST or HOST:PORT")
     _keep(given, checks, "replicas", _is_replicas, f"a whole number from 1, or a mapping of {', '.join(DEPLOYMENTS)} to such")
     _keep(given, checks, "tolerations", _list_of(_is_mapping), "a list of tolerations")
@@ -187,6 +190,13 @@ def _is_port(value: Any) -> bool:
 
 def _is_host(value: Any) -> bool:
     return isinstance(value, str) and _HOST.fullmatch(value) is not None
+
+
+def _is_cidr(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and "/" in value and bool(ip_network(value))
+    except ValueError:
+        return False
 
 
 def _is_count(value: Any) -> bool:

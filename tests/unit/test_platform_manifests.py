@@ -174,6 +174,7 @@ def test_cert_manager_makes_the_secret_that_the_webhook_reads_and_injects_its_au
     issuer = made["Issuer", issued["issuerRef"]["name"]]
     authority = next(spec for (kind, _), spec in made.items() if kind == "Certificate" and spec.get("isCA"))
     assert issuer == {"ca": {"secretName": authority["secretName"]}}
+    assert authority["privateKey"]["rotationPolicy"] == "Never", "else the webhook's certificate is not trusted for a while"
     pod = pod_of(of_kind("Deployment", settings)["tensor-fusion-webhook"])
     volume = next(item for item in pod["volumes"] if item["name"] == "tls")
     assert volume["secret"]["secretName"] == issued["secretName"] == "tensor-fusion-webhook-tls"
@@ -210,6 +211,17 @@ def test_nothing_is_reached_but_what_has_to_be() -> None:
     assert monitored["tensor-fusion-system/tensor-fusion-scheduler"] == ([9481], [16443])
     assert monitored["tensor-fusion-system/tensor-fusion-controller"] == ([9480], [16443, 9461])
     assert monitored["tensor-fusion-agent/tensor-fusion-agent"] == ([9461, 9460], [16443])
+
+
+def test_where_the_api_servers_addresses_are_known_it_alone_may_call_the_webhook_and_read_the_agents_metrics() -> None:
+    settings = replace(SETTINGS, api_server_cidrs=["10.1.0.0/16", "fd00::/64"])
+    server = [{"ipBlock": {"cidr": "10.1.0.0/16"}}, {"ipBlock": {"cidr": "fd00::/64"}}]
+    rules = {
+        (item["metadata"]["name"], port["port"]): rule.get("from")
+        for item in platform.network_policies(settings) for rule in item["spec"].get("ingress", []) for port in rule["ports"]
+    }  # fmt: skip
+    assert rules["tensor-fusion-webhook", 9443] == rules["tensor-fusion-agent", 9460] == server
+    assert rules["tensor-fusion-agent", 9461] != server, "the history stays the controller's"
 
 
 def test_external_scalers_are_the_controllers_only_way_to_elsewhere() -> None:

@@ -14,18 +14,23 @@ from tensorfusion_iac.components.platform.foundation import LABELS, Manifest
 
 API_VERSION = "cert-manager.io/v1"
 INJECT = "cert-manager.io/inject-ca-from"
+_KEY = {"algorithm": "ECDSA", "size": 256}
 
 
 def certificate() -> Iterator[Manifest]:
     """An authority of our own in cert-manager's hands, and the certificate that it gives.
 
-    Not a certificate that signs itself: the API server would trust the new one a minute before the webhook has it.
+    Not a certificate that signs itself: the API server would trust the new one a minute before the webhook has it. For the same
+    reason the authority keeps its key when it is renewed: then the new one vouches for the webhook's old certificate too.
     """
     authority = f"{CONFIGURATION}-authority"
     yield _issuer(f"{CONFIGURATION}-root", {"selfSigned": {}})
     yield _certificate(
         authority, f"{CONFIGURATION}-root",
-        {"isCA": True, "commonName": authority, "duration": "43800h", "usages": ["cert sign", "digital signature"]},
+        {
+            "isCA": True, "commonName": authority, "duration": "43800h", "usages": ["cert sign", "digital signature"],
+            "privateKey": {**_KEY, "rotationPolicy": "Never"},
+        },
     )  # fmt: skip
     yield _issuer(CONFIGURATION, {"ca": {"secretName": authority}})
     yield _certificate(
@@ -52,7 +57,7 @@ def _certificate(name: str, issuer: str, spec: Manifest) -> Manifest:
     spec = {
         "secretName": name,
         "issuerRef": {"group": "cert-manager.io", "kind": "Issuer", "name": issuer},
-        "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},
+        "privateKey": {**_KEY, "rotationPolicy": "Always"},
     } | spec
     return {"apiVersion": API_VERSION, "kind": "Certificate", "metadata": _metadata(name), "spec": spec}
 

@@ -1,7 +1,7 @@
 """NetworkPolicies: nothing is reached and reaches nothing, but for what each program needs (R9). Pure.
 
 A kubelet's probes always pass. The API server cannot be selected by a policy, so what comes from it and goes to it is told
-by port alone.
+by port alone; where its addresses are known, it alone may call the webhook, and read the agents' metrics (`tensorfusion top`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def network_policies(settings: Settings) -> Iterator[Manifest]:
     server = {"ports": _ports(settings.api_server_ports)}
     monitored = settings.monitoring is not None
     yield _denied(SYSTEM_NAMESPACE)
-    yield _policy(WEBHOOK_ACCOUNT, SYSTEM_NAMESPACE, [{"ports": _ports([settings.webhook_port])}], [server])
+    from_server: Manifest = {"from": [{"ipBlock": {"cidr": cidr}} for cidr in settings.api_server_cidrs]}
+    called = {"ports": _ports([settings.webhook_port])} | (from_server if settings.api_server_cidrs else {})
+    yield _policy(WEBHOOK_ACCOUNT, SYSTEM_NAMESPACE, [called], [server])
     yield _policy(SCHEDULER_ACCOUNT, SYSTEM_NAMESPACE, _scraped(TELEMETRY_PORT) if monitored else [], [server])
     # A policy knows no names of hosts, so external scalers open the way to all; the controller itself keeps to those listed.
     reached: list[Manifest] = [{}] if settings.external_scaler_hosts else [server, {"ports": _ports([HISTORY_PORT])}]
@@ -41,9 +43,11 @@ def network_policies(settings: Settings) -> Iterator[Manifest]:
         return
     controller = {"namespaceSelector": {"matchLabels": {_NAMESPACE: SYSTEM_NAMESPACE}}}
     controller |= {"podSelector": pods.selector_of(CONTROLLER_ACCOUNT)}
-    asked = [{"from": [controller], "ports": _ports([HISTORY_PORT])}]
+    asked = [{"from": [controller], "ports": _ports([HISTORY_PORT])}, *(_scraped(METRICS_PORT) if monitored else [])]
+    if settings.api_server_cidrs:
+        asked.append({**from_server, "ports": _ports([METRICS_PORT])})
     yield _denied(AGENT_NAMESPACE)
-    yield _policy(AGENT_ACCOUNT, AGENT_NAMESPACE, [*asked, *(_scraped(METRICS_PORT) if monitored else [])], [server])
+    yield _policy(AGENT_ACCOUNT, AGENT_NAMESPACE, asked, [server])
 
 
 def _scraped(port: int) -> list[Manifest]:

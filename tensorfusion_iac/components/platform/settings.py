@@ -64,6 +64,7 @@ class Settings:
     webhook_host_network: bool = False
     webhook_port: int = 9443
     api_server_ports: Sequence[int] = (443, 6443)
+    api_server_cidrs: Sequence[str] = ()
     external_scaler_hosts: Sequence[str] = ()
     log_level: str = "INFO"
     monitoring: Literal["prometheus-operator"] | None = None
