@@ -23,7 +23,7 @@ SILENCE_MOST_S = 2.0
 _ROUND_S = 0.1
 _EARLY = 0.15
 """A run or a freeze may end early by this part of its length, when the thread is awake for another pod's sake: a wake-up costs
-more than a switch. Both by the same part, so the duty stays; and the controller counts what really ran."""
+more than a switch. No freeze gets longer by it, and the controller, which counts what really ran, makes up for the rest."""
 
 
 @dataclass(slots=True)

@@ -31,6 +31,11 @@ class Node:
         self.mount, self._roots = folder, roots
         self._started: list[subprocess.Popen[bytes]] = []
 
+    @property
+    def pure_mount(self) -> Path:
+        """What the agent would take for its mount on a machine of v2 alone: our part of the real hierarchy is the whole."""
+        return self._roots[Version.V2]
+
     def container(self, pod_uid: str, container_id: str, version: Version = Version.V2) -> Path:
         """The cgroup of a container, made with its pod's."""
         path = self._roots[version] / "kubepods" / "burstable" / f"pod{pod_uid}" / container_id

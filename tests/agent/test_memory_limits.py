@@ -10,6 +10,7 @@ import pytest
 from cgroup_node import GIB, Node, container_id, soft_pod
 from fake_nvml import Fake
 
+from tensorfusion_iac.agent import memory_limits
 from tensorfusion_iac.agent.cgroups import Cgroups
 from tensorfusion_iac.agent.memory_limits import MemoryLimits
 from tensorfusion_iac.agent.nvml import Nvml
@@ -97,6 +98,25 @@ def test_the_limits_go_with_the_pod_also_if_its_cgroup_went_first(bench: Bench) 
     container.parent.rmdir()
     bench.limits.keep({})
     assert bench.in_force() == {}
+
+
+def test_a_container_that_comes_back_under_a_new_id_is_limited_at_once(bench: Bench) -> None:
+    pod = bench.pod()
+    bench.node.container(pod.uid, container_id(1))
+    bench.limits.keep({pod.uid: pod})
+    bench.node.container(pod.uid, container_id(2))
+    bench.limits.keep({pod.uid: replace(pod, containers={container_id(2): "main"})})
+    assert set(bench.in_force()) == {f"pod{pod.uid}", container_id(2)}
+
+
+def test_the_limit_of_a_container_that_ended_goes_before_its_pod(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    pod = bench.pod()
+    container = bench.node.container(pod.uid, container_id(1))
+    bench.limits.keep({pod.uid: pod})
+    container.rmdir()
+    monkeypatch.setattr(memory_limits, "SETTLED_S", 0.0)
+    bench.limits.keep({pod.uid: pod})
+    assert set(bench.in_force()) == {f"pod{pod.uid}"}
 
 
 def test_a_limit_that_is_refused_is_not_told_as_applied_and_tried_again(bench: Bench) -> None:
