@@ -13,13 +13,15 @@ import pulumi
 import pulumi_kubernetes as k8s
 from pydantic import BaseModel
 
-from tensorfusion_iac.api.names import API_VERSION
+from tensorfusion_iac.api.names import API_VERSION, GROUP, VERSION
 from tensorfusion_iac.api.problem import Naming, Problem
 from tensorfusion_iac.components.component import Component, of_metadata, root_urn
 from tensorfusion_iac.components.inputs import is_deferred, is_known, replace_deferred, when_known, without_deferred
 from tensorfusion_iac.components.object_metadata import object_metadata
 from tensorfusion_iac.components.secret import Path, secret_paths, without_secrets
+from tensorfusion_iac.components.takeover import refuse_takeover
 from tensorfusion_iac.components.validated import verdict_on
+from tensorfusion_iac.kube.resource import Resource
 
 
 class TensorFusionResource(Component):
@@ -69,6 +71,7 @@ class TensorFusionResource(Component):
                 parent=self,
                 aliases=[root_urn(f"kubernetes:{API_VERSION}:{kind}", resource_name)],
                 delete_before_replace=True,
+                hooks=refuse_takeover(self, _resource_of(self.MODEL)),
             ),
         )
 
@@ -95,6 +98,10 @@ class TensorFusionResource(Component):
         """The object's name as others refer to it: text if the program says it, so that it can be judged; else the Output."""
         named = getattr(self, "_named", None)
         return named if isinstance(named, str) else self.name
+
+
+def _resource_of(model: Any) -> Resource:
+    return Resource(GROUP, VERSION, model.KIND.plural, model.KIND.kind)
 
 
 def _related(field: str, path: str) -> bool:

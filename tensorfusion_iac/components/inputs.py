@@ -72,7 +72,7 @@ def sendable(tree: Any) -> Any:
         return [sendable(item) for item in tree]
     if isinstance(tree, (*_PLAIN, *_SENT)) or is_deferred(tree) or types.is_input_type(type(tree)):
         return tree
-    return f"a {type(tree).__name__}"
+    return f"<{type(tree).__name__}>"
 
 
 def already(value: Any) -> pulumi.Output[Any]:

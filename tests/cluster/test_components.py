@@ -316,6 +316,53 @@ def test_children_use_the_provider_of_their_component_and_no_default_one(project
     assert project.object("gpupool", "provided")["spec"] == {"defaultUsingLocalGPU": True}
 
 
+TAKEN = """
+tfi.GPUPool("taken", default_using_local_gpu=True)
+tfi.WorkloadProfile("inference", namespace="default", vgpu=tfi.VGPU(vram_request="4Gi")FORCED)
+"""
+FOREIGN = """
+apiVersion: tensor-fusion.ai/v1
+kind: GPUPool
+metadata: {name: taken}
+spec: {defaultUsingLocalGPU: true}
+---
+apiVersion: tensor-fusion.ai/v1
+kind: WorkloadProfile
+metadata: {name: inference, namespace: default}
+spec: {qos: high}
+"""
+
+
+def test_an_object_of_somebody_else_is_taken_over_only_on_purpose(project: Project) -> None:
+    def identity() -> list[str]:
+        found = project.object("gpupool", "taken"), project.object("workloadprofile", "inference")
+        return [item["metadata"]["uid"] for item in found]
+
+    project.plane.install_crds()
+    project.plane.kubectl("apply", "--server-side", "--field-manager=platform-team", "-f", "-", stdin=FOREIGN)
+    theirs = identity()
+    project.write(program("takeover", TAKEN.replace("FORCED", "")))
+    assert "is in the cluster already, managed by platform-team, and not in this stack" in project.refused("preview")
+    shown = project.refused("up", "--yes", "--skip-preview", "--continue-on-error").partition("Diagnostics:")[2]
+    assert "GPUPool taken is in the cluster already, managed by platform-team" in shown
+    assert "WorkloadProfile default/inference is in the cluster already, managed by platform-team" in shown
+    assert "pulumi import kubernetes:tensor-fusion.ai/v1:GPUPool taken taken`" in shown
+    assert project.object("workloadprofile", "inference")["spec"] == {"qos": "high"}, "nothing was written"
+
+    options = ("--yes", "--generate-code=false", "--protect=false")
+    project.ok("import", *options, "kubernetes:tensor-fusion.ai/v1:GPUPool", "taken", "taken")
+    project.write(program("takeover", TAKEN.replace("FORCED", ', annotations={"pulumi.com/patchForce": "true"}')))
+    project.up()
+    assert identity() == theirs, "both are the objects that were there"
+    assert project.object("workloadprofile", "inference")["spec"]["resources"] == {"requests": {"vram": "4Gi"}}
+    project.ok("preview", NO_CHANGES)
+    replaced = ("--replace", "urn:pulumi:dev::project::tensorfusion:index:GPUPool$kubernetes:tensor-fusion.ai/v1:GPUPool::taken")
+    project.ok("preview", *replaced)
+    project.ok("up", "--yes", "--skip-preview", *replaced)
+    assert identity()[0] != theirs[0], "a replacement is no takeover"
+    project.ok("destroy", "--yes")
+
+
 WRONG = {
     "two problems of one workload": (
         'tfi.AnnotatedDeployment("chat", image="i:1", vgpu=tfi.VGPU(vram_request="4Gi", vram_limit="2Gi", qos="urgent"))',

@@ -263,7 +263,7 @@ def test_a_program_that_catches_a_refusal_reads_all_of_it(run: Run) -> None:
         (lambda: chat(replica=3, gpupool="big", vgpu=VGPU(vram_request="4Gi")), {"gpupool": "big", "vgpu": "vram_request=4Gi"}),
         (lambda: chat(gpupool="big", vgpu=VGPU(vram_request="x")), {"gpupool": "big", "vgpu": "vram_request=x"}),
         (lambda: chat(gpupool="big", vgpu={"vram_request": "4Gi"}), {"gpupool": "big"}),
-        (lambda: chat(gpupool=object(), vgpu=VGPU(vram_request="4Gi")), {"gpupool": "a object", "vgpu": "vram_request=4Gi"}),
+        (lambda: chat(gpupool=object(), vgpu=VGPU(vram_request="4Gi")), {"gpupool": "<object>", "vgpu": "vram_request=4Gi"}),
         (lambda: _profile(vgu=1, replicas=2, vgpu=VGPU(vram_request="4Gi")), {"replicas": 2, "vgpu": {"vram_request": "4Gi"}}),
         (lambda: pool(defalt=True, default_using_local_gpu=True), {"default_using_local_gpu": True}),
     ],
