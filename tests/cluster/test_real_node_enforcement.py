@@ -39,8 +39,8 @@ import tensorfusion_iac as tfi
 held = k8s.core.v1.Namespace("{NAMESPACE}", metadata={{"name": "{NAMESPACE}"}})
 PROBE = {{"exec": {{"command": ["python3", "-S", "-c", ""]}}, "periodSeconds": 1, "timeoutSeconds": 5, "failureThreshold": 3}}
 
-def job(name, percent, card, vram="4Gi", qos="medium", **more):
-    vgpu = tfi.VGPU(compute_percent_request=percent, compute_percent_limit=percent, vram_request=vram, vram_limit=vram,
+def job(name, percent, card, limit=None, vram="4Gi", qos="medium", **more):
+    vgpu = tfi.VGPU(compute_percent_request=percent, compute_percent_limit=limit or percent, vram_request=vram, vram_limit=vram,
         gpu_indices=[card], qos=qos)
     tfi.AnnotatedDeployment(name, namespace=held.metadata["name"], gpupool="{POOL}", vgpu=vgpu, timeout_s=180,
         containers=[{{"name": "main", "image": "{JOB_IMAGE}", **more}}])
@@ -48,6 +48,11 @@ def job(name, percent, card, vram="4Gi", qos="medium", **more):
 job("thirty", 30, 0, livenessProbe=PROBE)
 job("seventy", 70, 0)
 job("greedy", 50, 1, vram="2Gi")
+"""
+BY_QOS = """
+job("critical", 30, 1, limit=100, qos="critical")
+job("middling", 20, 1, limit=50)
+job("humble", 10, 1, limit=40, qos="low")
 """
 
 
@@ -89,6 +94,14 @@ def process_of(card: Card, plane: RealNodePlane, item: Mapping[str, Any]) -> int
         for slot in card.processes
         if slot.pid and str(item["metadata"]["uid"]) in Path(f"/proc/{first_pid(plane)}/root/proc/{slot.pid}/cgroup").read_text()
     )
+
+
+def processes_of(card: Card, plane: RealNodePlane, items: Sequence[Mapping[str, Any]]) -> list[int] | None:
+    """Those of several pods; None while one isn't on the card yet."""
+    try:
+        return [process_of(card, plane, item) for item in items]
+    except (StopIteration, OSError):
+        return None
 
 
 def first_pid(plane: RealNodePlane) -> int:
@@ -171,6 +184,25 @@ def test_changed_amounts_are_in_force_without_a_restart(held: Project, real_node
     assert pod(held, "greedy")["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
+def test_what_is_left_over_goes_by_qos_to_nobody_above_its_limit(held: Project, real_node: RealNodePlane) -> None:
+    """Three that want all of card 1, on which `greedy` is down to 10 %: the rule gives them 50, 25 and 12.5 %."""
+    held.write(PROGRAM + BY_QOS)
+    held.up()
+    card, names = real_node.cards.cards[1], ("critical", "middling", "humble", "greedy")
+    pids = eventually(lambda: processes_of(card, real_node, [pod(held, name) for name in names]), "all four are on the card")
+
+    def ordered() -> list[float] | None:
+        found = shares(real_node, 1, pids, 4.0)
+        return found if found[0] > found[1] > found[2] and found[0] > 0.3 else None
+
+    found = eventually(
+        ordered, "the critical one has its request and most of the rest, the middling one more than the humble one"
+    )
+    log.info("critical, middling, humble, greedy got %s", found)
+    for got, limit in zip(found[1:], (0.5, 0.4, 0.1), strict=True):
+        assert got < limit + 0.05
+
+
 def test_an_exec_probe_beside_a_held_job_does_not_fail(held: Project, real_node: RealNodePlane) -> None:
     eventually(
         lambda: any((each / "tf-duty").is_dir() for each in cgroups_of(real_node, pod(held, "thirty"))),
@@ -209,7 +241,9 @@ def test_a_process_over_its_memory_limit_is_ended_with_an_event(held: Project, r
         os.kill(agent_pid(real_node), signal.SIGKILL)
     eventually(lambda: vram_means(real_node) == {"watch"}, "an agent that watches")
     item = pod(held, "greedy")
-    slot = next(slot for slot in real_node.cards.cards[1].processes if slot.pid)
+    card = real_node.cards.cards[1]
+    pid = process_of(card, real_node, item)
+    slot = next(slot for slot in card.processes if slot.pid == pid)
     slot.used_bytes = 3 * GIB
     eventually(lambda: pod(held, "greedy")["status"]["containerStatuses"][0]["restartCount"] == 1, "the process was ended")
     eventually(lambda: reasons(real_node, item) >= {"VRAMLimitExceeded", "VRAMLimitEnforced"}, "the events")
