@@ -36,6 +36,16 @@ def best_node(scores: Floats, fits: Bools) -> int | None:
     return int(np.argmax(np.where(fits, scores, -1.0)))
 
 
+def most_wanted(scores: Floats, fits: Bools, most: int) -> Bools:
+    """Of the rows that fit, the `most` with the highest scores; of equals, the first."""
+    rows = np.flatnonzero(fits)
+    if rows.size <= most:
+        return fits.copy()
+    found = np.zeros(fits.shape, np.bool_)
+    found[rows[np.argsort(-scores[rows], kind="stable")[:most]]] = True
+    return found
+
+
 def choose_cards(inventory: Inventory, claim: Claim, asker: Asker, row: int, ok: Sequence[bool]) -> Chosen | None:
     """The cards of one node that the claim gets, in the order of the driver's indices; `ok` tells which may be taken.
 

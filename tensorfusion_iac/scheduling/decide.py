@@ -19,7 +19,7 @@ from tensorfusion_iac.planning.allocate import Fit
 from tensorfusion_iac.planning.explain import Explanation, explain
 from tensorfusion_iac.planning.fit import Asker, reasons
 from tensorfusion_iac.planning.ledger import State
-from tensorfusion_iac.planning.place import best_node, node_scores
+from tensorfusion_iac.planning.place import best_node, most_wanted, node_scores
 from tensorfusion_iac.planning.reasons import WORDS, Reason
 from tensorfusion_iac.planning.shares import Reservation, reserve
 from tensorfusion_iac.scheduling.pods import GpuPod
@@ -31,11 +31,13 @@ HOLD_S = 15.0
 """How long a hold waits for its Bind."""
 TOP_SCORE = 10
 """kube-scheduler's highest extender score."""
+MOST_NAMED = 100
+"""Of more nodes that fit, only the most wanted are named: kube-scheduler need not score them all (docs/decisions/0033)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Which of the asked nodes fit; if none does, the reason of each."""
+    """Which of the asked nodes fit, the most wanted of them if they are many; if none does, the reason of each."""
 
     nodes: list[str]
     failed: dict[str, str] = field(default_factory=dict)
@@ -72,7 +74,7 @@ class Decider:
         return Asker(pod.priority, self._state.ledger.budget(pod.namespace), row)
 
     def filter(self, pod: GpuPod, candidates: Sequence[str]) -> Verdict:
-        """The candidates that fit; a hold goes on the best of them."""
+        """The candidates that fit, or the most wanted of them; a hold goes on the best."""
         state = self._state
         if pod.uid in state.gone:
             return Verdict([], dict.fromkeys(candidates, "the pod is gone"))
@@ -90,10 +92,15 @@ class Decider:
             return self._refuse(pod, asker, candidates, rows)
         allowed = np.zeros(fit.nodes.shape, np.bool_)
         allowed[rows[fitting]] = True
-        if self._hold_best(pod, asker, fit, allowed) is None:
+        held = self._hold_best(pod, asker, fit, allowed)
+        if held is None:
             return self._refuse(pod, asker, candidates, rows)
         for listener in self._on_placed:
             listener(pod.uid)
+        if not pod.prefers:
+            allowed = most_wanted(fit.scores, allowed, MOST_NAMED)
+            allowed[state.inventory.row_of[held.node]] = True
+            fitting = (rows >= 0) & allowed[rows]
         return Verdict(list(compress(candidates, fitting.tolist())))
 
     def scores(self, pod: GpuPod, candidates: Sequence[str]) -> list[tuple[str, int]]:

@@ -43,6 +43,8 @@ class GpuPod:
     gates: tuple[str, ...]
     priority: int
     preempts: bool
+    prefers: bool
+    """Whether it says itself which nodes it would rather be on: those are kube-scheduler's to weigh."""
     worker: WorkerSpec
     claim: Claim
     annotations: Mapping[str, str]
@@ -95,6 +97,7 @@ def read_pod(raw: object) -> GpuPod:
         gates=_gates(spec.get("schedulingGates")),
         priority=priority if type(priority) is int and abs(priority) < 2**31 else 0,
         preempts=spec.get("preemptionPolicy") != "Never",
+        prefers=_prefers(spec),
         worker=worker,
         claim=claim,
         annotations=annotations,
@@ -113,6 +116,15 @@ def _worker(text: str) -> tuple[WorkerSpec, Claim]:
 
 def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else _NONE
+
+
+def _prefers(spec: Mapping[str, Any]) -> bool:
+    """Whether the pod has preferences among nodes (soft affinity or spreading), and not only requirements."""
+    kinds = map(_mapping, _mapping(spec.get("affinity")).values())
+    if any(kind.get("preferredDuringSchedulingIgnoredDuringExecution") for kind in kinds):
+        return True
+    spreads = spec.get("topologySpreadConstraints")
+    return isinstance(spreads, list) and any(_mapping(spread).get("whenUnsatisfiable") == "ScheduleAnyway" for spread in spreads)
 
 
 def _gates(gates: object) -> tuple[str, ...]:

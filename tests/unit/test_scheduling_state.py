@@ -19,7 +19,7 @@ from tensorfusion_iac.planning.fit import ANYBODY
 from tensorfusion_iac.planning.ledger import State
 from tensorfusion_iac.planning.record import bind_annotations
 from tensorfusion_iac.planning.shares import Reservation
-from tensorfusion_iac.scheduling.decide import Decider
+from tensorfusion_iac.scheduling.decide import MOST_NAMED, Decider
 from tensorfusion_iac.scheduling.liveness import Liveness
 from tensorfusion_iac.scheduling.pods import NotOurPodError, read_pod
 from tensorfusion_iac.scheduling.state import ClusterState
@@ -436,3 +436,54 @@ def test_a_lease_that_is_long_out_of_date_at_first_sight_is_a_dead_agents_until_
 def test_what_is_no_pod_of_ours_is_named_as_such(raw: object) -> None:
     with pytest.raises(NotOurPodError):
         read_pod(raw)
+
+
+# Which nodes are named to kube-scheduler.
+
+
+def soft(kind: str) -> dict[str, Any]:
+    return {"affinity": {kind: {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}}}
+
+
+def test_of_many_nodes_that_fit_the_most_wanted_are_named_and_the_held_one_is_among_them() -> None:
+    nodes = 130
+    cluster = Cluster(cards=1, nodes=nodes)
+    names = [f"n{at}" for at in range(nodes)]
+    busy = set()
+    for at in range(20):
+        busy.add(cluster.run(f"p{at}", spec(70))["spec"]["nodeName"])
+    asks = read_pod(pod("asks", spec(10)))
+    named = cluster.decider.filter(asks, names).nodes
+    assert len(named) in (MOST_NAMED, MOST_NAMED + 1)
+    assert named == [name for name in names if name in set(named)], "in the order of the question"
+    held = cluster.state.ledger.get(asks.uid)
+    assert held is not None
+    assert held.reservation.node in named
+    assert len(busy) == 20
+    assert busy <= set(named), "the fullest are what the default placement wants"
+
+
+@pytest.mark.parametrize(
+    "wishes",
+    [
+        soft("nodeAffinity"),
+        soft("podAffinity"),
+        soft("podAntiAffinity"),
+        {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}, {"whenUnsatisfiable": "ScheduleAnyway"}]},
+    ],
+)
+def test_a_pod_with_preferences_of_its_own_gets_every_node_that_fits(wishes: dict[str, Any]) -> None:
+    cluster = Cluster(cards=1, nodes=130)
+    item = pod("asks", spec(40))
+    item["spec"] |= wishes
+    assert len(cluster.decider.filter(read_pod(item), [f"n{at}" for at in range(130)]).nodes) == 130
+
+
+def test_requirements_are_no_preferences() -> None:
+    item = pod("asks", spec(40))
+    item["spec"] |= {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}}}
+    item["spec"] |= {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}
+    assert not read_pod(item).prefers
+    for junk in ("x", [1], {"affinity": {"nodeAffinity": "x"}}):
+        item["spec"]["affinity"] = item["spec"]["topologySpreadConstraints"] = junk
+        assert not read_pod(item).prefers
