@@ -21,9 +21,11 @@ log = logging.getLogger(__name__)
 SILENCE_MOST_S = 2.0
 """How long the controller may say nothing before everything is let run."""
 _ROUND_S = 0.1
-_EARLY = 0.15
+_EARLY = 0.2
 """A run or a freeze may end early by this part of its length, when the thread is awake for another pod's sake: a wake-up costs
-more than a switch. No freeze gets longer by it, and the controller, which counts what really ran, makes up for the rest."""
+more than a switch. The next run makes up for it, so no freeze gets longer."""
+_MADE_UP_MOST = 0.5
+"""The part of a run by which it may be longer or shorter for what was early, or late on a busy machine."""
 
 
 @dataclass(slots=True)
@@ -34,6 +36,9 @@ class _Pulsed:
     since_s: float = 0.0
     ran_s: float = 0.0
     counted_s: float = 0.0
+    began_s: float = 0.0  # the present run or freeze
+    span_s: float = 0.0  # how long it was to be
+    lacked_s: float = 0.0  # what the last run lacked of that
     due_s: float = math.inf  # when it is switched next
     early_s: float = math.inf  # from when on it may be
 
@@ -64,7 +69,8 @@ class Pulser(threading.Thread):
             if pulse.frozen_s <= 0:
                 self._turn(found, now_s)
             elif found.due_s == math.inf:
-                found.due_s = found.early_s = now_s
+                found.began_s = found.due_s = found.early_s = now_s
+                found.span_s = 0.0
 
     def drop(self, key: str) -> None:
         """Thaw a key for good and dissolve its groups."""
@@ -136,15 +142,22 @@ class Pulser(threading.Thread):
         return now_s - self._told_s <= SILENCE_MOST_S
 
     def _turn(self, found: _Pulsed, now_s: float) -> None:
-        """Begin the next run or freeze."""
+        """Begin the next run or freeze: a run in the ratio to the freeze as it was."""
         running_s, frozen_s = found.pulse.running_s, found.pulse.frozen_s
+        lasted_s, found.began_s = now_s - found.began_s, now_s
         if frozen_s <= 0:
             self._switch(found, frozen=False, now_s=now_s)
             found.due_s = found.early_s = math.inf
             return
+        if found.frozen:
+            more_s = running_s * (lasted_s / frozen_s - 1) + found.lacked_s
+            most_s = running_s * _MADE_UP_MOST
+            span_s = running_s + min(max(more_s, -most_s), most_s)
+        else:
+            found.lacked_s = found.span_s - lasted_s
+            span_s = frozen_s
         self._switch(found, frozen=not found.frozen, now_s=now_s)
-        span_s = frozen_s if found.frozen else running_s
-        found.due_s, found.early_s = now_s + span_s, now_s + span_s * (1 - _EARLY)
+        found.span_s, found.due_s, found.early_s = span_s, now_s + span_s, now_s + span_s * (1 - _EARLY)
 
     def _switch(self, found: _Pulsed, *, frozen: bool, now_s: float) -> None:
         self._account(found, now_s)
