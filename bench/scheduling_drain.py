@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
@@ -37,6 +37,7 @@ from tensorfusion_iac.api.vendors import Vendor
 from tensorfusion_iac.api.worker import Compute, Unit, WorkerSpec, canonical, to_json
 from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.errors import ApiError, KubeError
+from tensorfusion_iac.kube.informer import Change, Informer
 from tensorfusion_iac.kube.resource import CRDS, GPU_NODES, GPU_POOLS, GPUS, NAMESPACES, PODS, SERVICE_ACCOUNTS
 from tensorfusion_iac.local import commands, scheduler_config
 from tensorfusion_iac.local import control_plane as door
@@ -134,17 +135,24 @@ async def _drain(client: Client, layout: Layout, config: Path, pods: list[dict[s
 
 async def _bindings(client: Client, pods: int) -> list[float]:
     """When each pod was bound, as the watch shows it."""
-    bound: set[str] = set()
-    times: list[float] = []
-    while True:
-        with suppress(KubeError):  # a server that is behind its own store ends a watch: it goes on with the next
-            async for event in client.watch(PODS, NAMESPACE):
-                pod = event.object
-                if event.type in ("ADDED", "MODIFIED") and pod["spec"].get("nodeName") and pod["metadata"]["uid"] not in bound:
-                    bound.add(pod["metadata"]["uid"])
-                    times.append(time.perf_counter())
-                    if len(bound) == pods:
-                        return times
+    times: dict[str, float] = {}
+    done = asyncio.Event()
+
+    def changed(change: Change) -> None:
+        uid = change.object["metadata"]["uid"]
+        if change.object["spec"].get("nodeName") and uid not in times:
+            times[uid] = time.perf_counter()
+            if len(times) == pods:
+                done.set()
+
+    watch = Informer(client, PODS, namespace=NAMESPACE)
+    watch.on_change(changed)
+    following = asyncio.create_task(watch.run())
+    try:
+        await done.wait()
+    finally:
+        following.cancel()
+    return sorted(times.values())
 
 
 async def _create(client: Client, pods: list[dict[str, Any]]) -> None:
