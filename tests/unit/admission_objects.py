@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -179,7 +180,7 @@ json_values = st.recursive(
 @st.composite
 def junk_pods(draw: st.DrawFn) -> Any:
     """A plausible pod of which one part has been replaced by anything."""
-    broken: Any = draw(pods())
+    broken: Any = copy.deepcopy(draw(pods()))  # parts of it may be the strategies' own, which every draw shares
     here: Any = broken
     while True:
         if isinstance(here, dict) and here:
