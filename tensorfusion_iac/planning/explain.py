@@ -17,7 +17,7 @@ from tensorfusion_iac.api.quantity import format_decimal
 from tensorfusion_iac.planning.charge import Charge, Quota, charge_of, used_up
 from tensorfusion_iac.planning.claim import Claim
 from tensorfusion_iac.planning.fit import Asker, fact_mask, reasons
-from tensorfusion_iac.planning.inventory import Ints, Inventory
+from tensorfusion_iac.planning.inventory import Bools, Ints, Inventory
 from tensorfusion_iac.planning.reasons import WORDS, Reason
 from tensorfusion_iac.planning.shares import share_on
 from tensorfusion_iac.planning.units import tflops_text
@@ -103,6 +103,9 @@ def _words(
         return f"{words} ({', '.join(map(str, claim.indices or ()))})"
     if reason is Reason.QUOTA:
         return _quota_words(inventory, claim, rows, quota, used)
+    if reason is Reason.TOO_FEW_GPUS:
+        most = int(np.count_nonzero(inventory.present[rows], axis=1).max())
+        return f"{claim.gpu_count} GPUs asked, {f'nodes have {most} at most' if rows.size > 1 else f'the node has {most}'}"
     usable = fact_mask(inventory, claim)[rows]
     if reason is Reason.VRAM:
         most = _most(inventory.free_vram[rows], usable, claim.gpu_count)
@@ -111,13 +114,24 @@ def _words(
         free = inventory.free_firm_mflops[rows] if claim.firm else inventory.free_mflops[rows]
         most = _most(np.minimum(free, inventory.free_mflops[rows]), usable, claim.gpu_count)
         return f"compute {_compute(claim)} asked{_each(claim)}, most free is {tflops_text(most)} TFLOPS"
-    if reason is Reason.TOO_SMALL:
-        most = _most(inventory.capacity_vram[rows], usable, claim.gpu_count)
-        asked = f"{_gib(claim.vram_bytes)} VRAM and {_compute(claim)}" if claim.compute else f"{_gib(claim.vram_bytes)} VRAM"
-        return f"{asked} asked of each GPU, which has {_gib(most)} at most"
+    if reason is Reason.TOO_SMALL and not claim.whole_card:
+        return _size_words(inventory, claim, rows, usable)
     if claim.gpu_count > 1:
         return f"{words} ({claim.gpu_count} asked)"
     return words
+
+
+def _size_words(inventory: Inventory, claim: Claim, rows: Ints, usable: Bools) -> str:
+    """Which quantity no card is large enough for, with the largest; both, if only no card has them together."""
+    most_vram = _most(inventory.capacity_vram[rows], usable, claim.gpu_count)
+    most_mflops = _most(inventory.capacity_mflops[rows], usable, claim.gpu_count)
+    vram = f"{_gib(claim.vram_bytes)} VRAM asked of each GPU, which has {_gib(most_vram)} at most"
+    mflops = claim.mflops_on(most_mflops)
+    compute = f"{_compute(claim)} asked of each GPU, which has {tflops_text(most_mflops)} at most"
+    short = [words for words, is_short in ((vram, claim.vram_bytes > most_vram), (compute, mflops > most_mflops)) if is_short]
+    if short:
+        return ", and ".join(short)
+    return f"{_gib(claim.vram_bytes)} VRAM and {_compute(claim)} asked of each GPU, and none has both"
 
 
 def _quota_words(inventory: Inventory, claim: Claim, rows: Ints, quota: Quota | None, used: Charge | None) -> str:
@@ -131,9 +145,9 @@ def _quota_words(inventory: Inventory, claim: Claim, rows: Ints, quota: Quota | 
     return f"quota {quota.name}: {', '.join(short)}" if short else f"quota {quota.name} does not allow so much of one worker"
 
 
-def _most(free: Ints, usable: object, count: int) -> int:
+def _most(free: Ints, usable: Bools, count: int) -> int:
     """The most that `count` cards of one node all have, of the usable ones."""
-    amounts = np.where(np.asarray(usable), np.maximum(free, 0), 0)
+    amounts = np.where(usable, np.maximum(free, 0), 0)
     if amounts.shape[1] < count or not amounts.size:
         return 0
     return int(np.sort(amounts, axis=1)[:, -count].max())

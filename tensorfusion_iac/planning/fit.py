@@ -96,6 +96,7 @@ def reasons(inventory: Inventory, claim: Claim, asker: Asker = ANYBODY) -> Ints:
     for reason, passed in chain(_fact_stages(inventory, claim), (size,), _amount_stages(inventory, claim, asker, left)):
         left &= passed
         found[(found == Reason.FITS) & ~fitting_nodes(left, claim)] = int(reason)
+    found[(found == Reason.NO_GPUS) & inventory.present.any(axis=1)] = int(Reason.TOO_FEW_GPUS)
     return found
 
 

@@ -34,10 +34,12 @@ class Reason(IntEnum):
     QUOTA = 19
     NOMINATED = 20
     GANG = 21
+    TOO_FEW_GPUS = 22  # judged with NO_GPUS; codes stay what they were
 
 
 WORDS = {
     Reason.NO_GPUS: "no GPU known on the node",
+    Reason.TOO_FEW_GPUS: "fewer GPUs on the node than are asked",
     Reason.OTHER_POOL: "node is not in the pool",
     Reason.NO_INJECTION: "no way to hand GPUs to containers on the node",
     Reason.NO_AGENT: "GPU agent of the node is not alive",

@@ -89,6 +89,7 @@ def test_more_sevenths_than_there_are_do_not_fit() -> None:
         (claim(gib=1), {"healthy": False}, Reason.SICK),
         (claim(gib=81), {}, Reason.TOO_SMALL),
         (claim(tflops=101, gib=1), {}, Reason.TOO_SMALL),
+        (claim(gib=1, count=3), {}, Reason.TOO_FEW_GPUS),
         (claim(gib=1, **PARTITIONED), {"model": "T4"}, Reason.NO_PARTITIONS),
         (claim(gib=1, isolation=Isolation.HARD), {"hard": False}, Reason.NO_HARD_LIMIT),
         (claim(tflops=50, compute_limit=ComputeClaim(ppm=400_000)), {}, Reason.LIMIT_BELOW_REQUEST),

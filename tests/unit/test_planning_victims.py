@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from itertools import combinations
 
+import pytest
 from planning_values import Cluster, card, claim
 
 from tensorfusion_iac.api.levels import Isolation
@@ -137,6 +138,32 @@ def test_the_quota_says_what_is_used_and_what_is_asked() -> None:
 def test_several_gpus_are_counted_by_what_enough_cards_have() -> None:
     cluster = Cluster(card("g-0", gib=80), card("g-1", gib=10))
     assert why(cluster, claim(gib=20, count=2)) == "1 node: 20Gi VRAM asked of each GPU, which has 10Gi at most"
+
+
+def test_more_gpus_than_any_node_has_are_not_called_none() -> None:
+    cluster = Cluster(*(card(f"{node}-{at}", node) for node, cards in (("a", 4), ("b", 4), ("c", 2)) for at in range(cards)))
+    assert why(cluster, claim(gib=4, count=5)) == "3 nodes: 5 GPUs asked, nodes have 4 at most"
+    assert why(cluster, claim(gib=4, count=3)) == "fits 2 of 3 nodes now"
+    assert why(cluster, claim(gib=4, count=5), elsewhere=["cpu"]).endswith("1 node: no GPU known on the node (5 asked)")
+    assert why(Cluster(card("g-0")), claim(gib=4, count=2)) == "1 node: 2 GPUs asked, the node has 1"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        (claim(tflops=400, gib=4), "400 TFLOPS asked of each GPU, which has 365 at most"),
+        (claim(tflops=10, gib=200), "200Gi VRAM asked of each GPU, which has 80Gi at most"),
+        (
+            claim(tflops=400, gib=200),
+            "200Gi VRAM asked of each GPU, which has 80Gi at most, and 400 TFLOPS asked of each GPU, which has 365 at most",
+        ),
+        (claim(tflops=300, gib=60), "60Gi VRAM and 300 TFLOPS asked of each GPU, and none has both"),
+        (claim(percent=100, gib=81), "81Gi VRAM asked of each GPU, which has 80Gi at most"),
+    ],
+)
+def test_of_cards_that_are_too_small_what_is_short_is_named(wanted: Claim, words: str) -> None:
+    cluster = Cluster(card("g-0", tflops=365, gib=40), card("g-1", tflops=100, gib=80))
+    assert why(cluster, wanted) == f"1 node: {words}"
 
 
 def test_where_it_fits_it_says_so() -> None:
