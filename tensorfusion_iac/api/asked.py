@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tensorfusion_iac.api.context import UNJUDGED
 from tensorfusion_iac.api.fields import AMOUNTS, BY_KEY
 from tensorfusion_iac.api.levels import Isolation
 from tensorfusion_iac.api.merge import Merge
@@ -58,7 +59,18 @@ def ask(merge: Merge, isolation: Isolation, template: str | None) -> Asked:
     if asked.vram_request is not None and asked.vram_request < MIN_BARE_VRAM_BYTES:
         found = f"{asked.vram_request} byte{'s' if asked.vram_request > 1 else ''}"
         merge.warn("vram-request", found, "1Mi", "{found} is less than {accepted}", "vram-limit")
+    if isolation is Isolation.HARD and asked.compute_limit is None:
+        _warn_of_no_bound(merge)
     return asked
+
+
+def _warn_of_no_bound(merge: Merge) -> None:
+    """Hard isolation keeps others safe from a pod only by its limits. What a quota could give is said, not waited for."""
+    if any(merge.may_change(key) for key in _COMPUTE[1]):
+        return
+    unless = ", unless a quota of the namespace gives a limit" if merge.quota is UNJUDGED else ""
+    message = f"{{found}} without a compute limit bounds no compute{unless}; give {{compute-percent-limit}} or {{tflops-limit}}"
+    merge.warn("isolation", Isolation.HARD.value, "a compute limit", message)
 
 
 def _takes_whole_cards(merge: Merge) -> bool:

@@ -5,17 +5,20 @@ What no catalogued card can give is warned of and not refused: a cluster may hav
 
 from __future__ import annotations
 
+from decimal import Decimal
+from functools import cache
 from typing import NamedTuple
 
 from tensorfusion_iac.api.annotations import template_needs_partitions, too_few_indices
-from tensorfusion_iac.api.catalogue import GpuModel, did_you_mean, find, mig_template
+from tensorfusion_iac.api.asked import Asked
+from tensorfusion_iac.api.catalogue import GpuModel, catalogue, did_you_mean, find, mig_template
 from tensorfusion_iac.api.levels import Isolation
 from tensorfusion_iac.api.merge import Merge
 from tensorfusion_iac.api.problem import quote
-from tensorfusion_iac.api.quantity import format_bytes
+from tensorfusion_iac.api.quantity import format_bytes, format_decimal
 from tensorfusion_iac.api.values import MAX_GPUS
 from tensorfusion_iac.api.vendors import Vendor
-from tensorfusion_iac.api.worker import Source
+from tensorfusion_iac.api.worker import Source, Unit
 
 
 class Card(NamedTuple):
@@ -52,14 +55,42 @@ def choose_count(merge: Merge, injected: tuple[str, ...]) -> tuple[int, tuple[in
     return count, indices
 
 
-def warn_of_size(merge: Merge, card: Card, vram_request_bytes: int) -> None:
-    """Warn of a memory request that no card of the model can hold."""
-    for model in card.known:
-        if vram_request_bytes <= model.nominal_vram_bytes:
-            return
-    largest = format_bytes(max(model.nominal_vram_bytes for model in card.known))
-    message = f"{{found}} fits no {card.model}, which has {{accepted}}; the pod waits"
-    merge.warn("vram-request", format_bytes(vram_request_bytes), largest, message, "vram-limit", "gpu-model")
+def warn_of_size(merge: Merge, card: Card, asked: Asked) -> None:
+    """Warn of an amount that no card of the model, or where none is named no card of the vendor, is large enough for."""
+    largest = _largest_of(card.vendor) if card.model is None else _largest(card.known)
+    if largest is None:
+        return
+    which, unless = f"{card.model}, which", ""
+    if card.model is None:
+        which = f"{card.vendor.value} card of the catalogue, whose largest"
+        unless = ", unless its pool is of another vendor" if merge.may_differ_by_pool("vendor") else ""
+    message = f"{{found}} fits no {which} has {{accepted}}; the pod waits{unless}"
+    most_vram, most_tflops = largest
+    if asked.vram_request is not None and asked.vram_request > most_vram:
+        found, most = format_bytes(asked.vram_request), format_bytes(most_vram)
+        merge.warn("vram-request", found, most, message, *_rests_on(merge, "vram"))
+    compute = asked.compute_request
+    if compute is not None and compute.unit is Unit.TFLOPS and compute.value > most_tflops:
+        found, most = f"{format_decimal(compute.value)} TFLOPS", format_decimal(most_tflops)
+        merge.warn("tflops-request", found, most, message, *_rests_on(merge, "tflops"))
+
+
+def _largest(models: tuple[GpuModel, ...]) -> tuple[int, Decimal] | None:
+    """The most memory, in bytes, and the most TFLOPS that one card has; None if there is no card."""
+    if not models:
+        return None
+    return max(model.nominal_vram_bytes for model in models), max(model.fp16_tflops for model in models)
+
+
+@cache
+def _largest_of(vendor: Vendor) -> tuple[int, Decimal] | None:
+    return _largest(tuple(model for model in catalogue() if model.vendor is vendor))
+
+
+def _rests_on(merge: Merge, amount: str) -> tuple[str, ...]:
+    """What the size of a request rests on beside itself: the model, and the limit where it is the request too."""
+    derived = merge.sources[f"{amount}-request"] is Source.DERIVED
+    return ("gpu-model", f"{amount}-limit") if derived else ("gpu-model",)
 
 
 def _of_one_source(merge: Merge, count_from: Source, split_says: bool) -> bool:

@@ -137,6 +137,10 @@ class Merge:
         """Whether a broken annotation, or a profile not at hand, may give `key` another value."""
         return key in self.broken or (self.profile is UNJUDGED and key in PROFILE_FIELDS and not self._annotated(key))
 
+    def may_differ_by_pool(self, key: str) -> bool:
+        """Whether `key` has its built-in default only because the pool, which may say otherwise, is not at hand."""
+        return self.pool is UNJUDGED and self.sources.get(key) is Source.DEFAULT and key in POOL_FIELDS
+
     def unknown_fields(self) -> set[str]:
         """Short keys of the fields that a broken annotation, or a source not at hand, may give another value."""
         unknown = set(self.broken)

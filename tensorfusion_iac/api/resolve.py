@@ -103,8 +103,7 @@ def _worker(
     container_gpus = split_gpus(merge, injected, mode)
     gpu_count, indices = choose_count(merge, injected)
     asked = ask(merge, card.isolation, card.template)
-    if card.known and asked.vram_request is not None:
-        warn_of_size(merge, card, asked.vram_request)
+    warn_of_size(merge, card, asked)
     return WorkerSpec(
         mode=mode,
         pool=pool,

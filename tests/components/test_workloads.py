@@ -342,6 +342,15 @@ def test_nothing_asked_is_a_warning_since_a_quota_may_give_defaults(run: Run) ->
             'vgpu.gpu_model: "A100x" is not in the catalogue; the pod waits until a node has it; did you mean A100?',
         ),
         (
+            {"vgpu": tfi.VGPU(tflops_request=10, vram_request="200Gi", gpu_model="L40S")},
+            "vgpu.vram_request: 200Gi fits no L40S, which has 48Gi; the pod waits",
+        ),
+        (
+            {"vgpu": tfi.VGPU(isolation="hard", compute_percent_request=10, vram_request="1Gi")},
+            "vgpu.isolation: hard without a compute limit bounds no compute, unless a quota of the namespace gives a limit; "
+            "give compute_percent_limit or tflops_limit",
+        ),
+        (
             {"vgpu": VGPU, "annotations": {P + "qos": "low"}},
             'annotations: "tensor-fusion.ai/qos" says nothing on this object, only on its pods; give vgpu.qos',
         ),

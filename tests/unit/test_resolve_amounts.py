@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from resolving import a_quota, accepted, ask, fields, problems, warnings
 
-from tensorfusion_iac.api import Compute, Source, Unit, WorkerSpec
+from tensorfusion_iac.api import UNJUDGED, Compute, Source, Unit, WorkerSpec
 
 GI = 2**30
 A100 = {"gpu-model": "A100"}
@@ -122,6 +122,28 @@ def test_a_profile_that_contradicts_itself_is_refused_in_its_own_words() -> None
         "WorkloadProfile inference spec.resources.limits.vram: 2Gi is below "
         "WorkloadProfile inference spec.resources.requests.vram 4Gi; give at least 4Gi, or leave it out",
     ]
+
+
+NO_BOUND = "bounds no compute; give compute-percent-limit or tflops-limit"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "others", "said"),
+    [
+        ({"compute-percent-request": "10"}, {}, [f"isolation: hard without a compute limit {NO_BOUND}"]),
+        ({"vram-request": "1Gi"}, {}, [f"isolation: hard without a compute limit {NO_BOUND}"]),
+        ({"compute-percent-limit": "10"}, {}, []),
+        ({"tflops-request": "10", "tflops-limit": "20"}, {}, []),
+        ({"vram-request": "1Gi"}, {"profile": {"resources": {"limits": {"tflops": "20"}}}}, []),
+        ({"vram-request": "1Gi"}, {"profile": UNJUDGED}, []),
+        ({"vram-request": "1Gi"}, {"quota": a_quota({"defaultLimits": {"tflops": 20}})}, []),
+        ({"dedicated-gpu": "true", "gpu-model": "A100"}, {}, []),
+    ],
+)
+def test_hard_isolation_without_a_compute_limit_is_warned_of(
+    annotations: dict[str, str], others: dict[str, Any], said: list[str]
+) -> None:
+    assert warnings(ask({"isolation": "hard", **annotations}, **others)) == said
 
 
 def test_percent_and_tflops_from_one_source_are_refused() -> None:

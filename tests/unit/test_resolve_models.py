@@ -5,6 +5,11 @@ from __future__ import annotations
 import pytest
 from resolving import ENOUGH, accepted, ask, problems, warnings
 
+from tensorfusion_iac.api import UNJUDGED
+from tensorfusion_iac.api.catalogue import catalogue
+from tensorfusion_iac.api.quantity import format_bytes, format_decimal
+from tensorfusion_iac.api.vendors import Vendor
+
 CUT = {**ENOUGH, "isolation": "partitioned"}
 
 
@@ -42,6 +47,41 @@ def test_more_memory_than_any_card_of_the_model_has_is_warned_of() -> None:
         "vram-request: 81Gi fits no A100, which has 80Gi; the pod waits"
     ]
     assert not warnings(ask({"vram-request": "80Gi", "gpu-model": "A100"}))
+
+
+MOST_VRAM = format_bytes(max(model.nominal_vram_bytes for model in catalogue() if model.vendor is Vendor.NVIDIA))
+MOST_TFLOPS = format_decimal(max(model.fp16_tflops for model in catalogue() if model.vendor is Vendor.NVIDIA))
+OVER_ALL = "fits no NVIDIA card of the catalogue, whose largest has"
+UNLESS = "; the pod waits, unless its pool is of another vendor"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "said"),
+    [
+        ({"vram-request": "200Gi", "gpu-model": "L40S"}, ["vram-request: 200Gi fits no L40S, which has 48Gi; the pod waits"]),
+        ({"tflops-request": "400", "gpu-model": "L40S"},
+         ["tflops-request: 400 TFLOPS fits no L40S, which has 365; the pod waits"]),
+        ({"tflops-request": "365", "vram-request": "48Gi", "gpu-model": "L40S"}, []),
+        ({"compute-percent-request": "100", "gpu-model": "L40S"}, []),
+        ({"vram-request": "9Ti"}, [f"vram-request: 9Ti {OVER_ALL} {MOST_VRAM}{UNLESS}"]),
+        ({"tflops-request": "99999"}, [f"tflops-request: 99999 TFLOPS {OVER_ALL} {MOST_TFLOPS}{UNLESS}"]),
+        ({"vram-request": "9Ti", "vendor": "nvidia"}, [f"vram-request: 9Ti {OVER_ALL} {MOST_VRAM}; the pod waits"]),
+        ({"tflops-request": "99999", "vendor": "Cerebras"}, []),
+        ({"vram-request": MOST_VRAM, "tflops-request": MOST_TFLOPS}, []),
+        ({"vram-request": "9Ti", "gpu-model": "Q-9", "vram-limit": "9Ti"}, []),
+    ],
+)  # fmt: skip
+def test_an_amount_that_no_card_has_is_warned_of_though_quota_and_pool_are_not_at_hand(
+    annotations: dict[str, str], said: list[str]
+) -> None:
+    found = ask({**annotations, "is-local-gpu": "true"}, quota=UNJUDGED, pools=UNJUDGED)
+    assert [text for text in warnings(found) if "catalogue; the" not in text] == said
+
+
+def test_a_limit_alone_may_not_be_the_request_where_the_quota_is_not_at_hand() -> None:
+    annotations = {"vram-limit": "81Gi", "gpu-model": "A100"}
+    assert warnings(ask(annotations)) == ["vram-request: 81Gi fits no A100, which has 80Gi; the pod waits"]
+    assert not warnings(ask(annotations, quota=UNJUDGED))
 
 
 @pytest.mark.parametrize(
