@@ -14,10 +14,12 @@ from random import Random
 
 from tensorfusion_iac.api.desired import Desired
 from tensorfusion_iac.api.levels import PRIORITY
+from tensorfusion_iac.api.names import GANG_GATE
 from tensorfusion_iac.api.worker import WorkerSpec
 from tensorfusion_iac.controller.profiles import as_edited
 from tensorfusion_iac.planning.claim import claim_of
-from tensorfusion_iac.planning.rehearse import Evicted, Outcome, Pod, Roll, Waiting, rehearse
+from tensorfusion_iac.planning.placing import Evicted, Gang, Pod, Waiting
+from tensorfusion_iac.planning.rehearse import Outcome, Roll, rehearse
 from tensorfusion_iac.planning.rolling import Bounds
 from tensorfusion_iac.planning.shares import share_on
 from tensorfusion_iac.planning.simulate import PoolUse, pool_use
@@ -100,6 +102,7 @@ def judge_fit(
             leaving += uids
         if one.after is not None:
             rolls.append(_roll(one, way, counts[one.title], [pods[uid] for uid in uids]))
+            open_ends += _behind_gates(rolls[-1], pods)
     resizes = dict(_resizes(state, sides, {roll_uid for roll in rolls for roll_uid in roll.old}))
     ordered, changed, booked = _in_order(pods.values(), state), {roll.owner for roll in rolls}, list(state.ledger)
 
@@ -144,8 +147,11 @@ def _roll(workload: Workload, way: Way, count: int, pods: list[Pod]) -> Roll:
     worker = after.worker if after is not None else None
     if worker is None:  # the pods stay, and ask for no GPU any more
         return Roll(workload.title, None, 0, old=uids)
-    priority = pods[0].priority if pods and workload.before and _same_class(workload) else PRIORITY[worker.qos]
-    new = Pod("", workload.title, workload.namespace, claim_of(worker), priority, shielded=worker.eviction_protection is not None)
+    model = pods[0] if pods and workload.before and _same_class(workload) else None
+    new = Pod(
+        "", workload.title, workload.namespace, claim_of(worker), PRIORITY[worker.qos] if model is None else model.priority,
+        shielded=worker.eviction_protection is not None, preempts=_preempts(workload, model), gang=_gang(worker),
+    )  # fmt: skip
     if way.how is How.ROLLS and way.bounds is not None and uids:
         return Roll(workload.title, new, count, old=uids, bounds=way.bounds, scales_old=workload.kind == "Deployment")
     if way.how is How.REPLACED:
@@ -154,6 +160,21 @@ def _roll(workload: Workload, way: Way, count: int, pods: list[Pod]) -> Roll:
     if way.how in (How.SCALED, How.NEXT_RUN):
         return Roll(workload.title, new, count, kept=uids if way.how is How.SCALED else ())
     return Roll(workload.title, new, count)
+
+
+def _behind_gates(roll: Roll, pods: Mapping[str, Pod]) -> Iterator[str]:
+    """Pods that stay, and are not to be scheduled for a reason that is not known here. If some are to go, they go first."""
+    left = sum(pods[uid].gated for uid in roll.kept) - max(0, len(roll.kept) - roll.count)
+    if left > 0:
+        yield f"{roll.owner}: {left} of its pods {'is' if left == 1 else 'are'} held back by a scheduling gate"
+
+
+def _preempts(workload: Workload, model: Pod | None) -> bool:
+    """Whether its new pods may evict: as the template says, else as their class does, which a pod of that (`model`) shows."""
+    template = workload.after.template if workload.after is not None else None
+    spec = template.get("spec") if isinstance(template, Mapping) else None
+    policy = spec.get("preemptionPolicy") if isinstance(spec, Mapping) else None
+    return policy != "Never" if policy is not None else model is None or model.preempts
 
 
 def _same_class(workload: Workload) -> bool:
@@ -165,16 +186,22 @@ def _same_class(workload: Workload) -> bool:
 
 def _pod(pod: GpuPod, owner: str) -> Pod:
     started = pod.started.timestamp() if pod.started else 0.0
+    gang = None if pod.terminating else _gang(pod.worker)
+    ours = set() if gang is None else {GANG_GATE}
     return Pod(
         pod.uid, owner, pod.namespace, pod.claim, pod.priority, started,
         shielded=pod.terminating or pod.worker.eviction_protection is not None,
+        preempts=pod.preempts, gated=bool(set(pod.gates) - ours), gang=gang,
     )  # fmt: skip
 
 
+def _gang(worker: WorkerSpec) -> Gang | None:
+    return None if worker.gang is None else Gang(worker.workload, worker.gang.min_members)
+
+
 def _in_order(pods: Iterable[Pod], state: ClusterState) -> list[Pod]:
-    """The older ones first: they have waited longest. Gated pods are not to be scheduled yet."""
-    known = [pod for pod in pods if not state.pods[pod.uid].gates]
-    return sorted(known, key=lambda pod: (state.pods[pod.uid].created, pod.uid))
+    """The older ones first: they have waited longest."""
+    return sorted(pods, key=lambda pod: (state.pods[pod.uid].created, pod.uid))
 
 
 def _resizes(state: ClusterState, sides: tuple[World, World], going: set[str]) -> Iterator[tuple[str, Desired]]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 
 from tensorfusion_iac.api.quantity import format_bytes, format_decimal
-from tensorfusion_iac.planning.rehearse import Waiting
+from tensorfusion_iac.planning.placing import Waiting
 from tensorfusion_iac.planning.simulate import PoolUse
 from tensorfusion_iac.report.build import Report
 from tensorfusion_iac.report.cost import monthly, usd

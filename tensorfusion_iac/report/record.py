@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from tensorfusion_iac.api.quantity import format_decimal
-from tensorfusion_iac.planning.rehearse import Waiting
+from tensorfusion_iac.planning.placing import Waiting
 from tensorfusion_iac.report.build import Report
 from tensorfusion_iac.report.cost import monthly
 from tensorfusion_iac.report.demand import Sum

@@ -8,6 +8,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning_values import GIB
@@ -15,14 +16,18 @@ from planning_values import GIB
 from tensorfusion_iac.api.desired import Desired
 from tensorfusion_iac.api.levels import Isolation
 from tensorfusion_iac.api.vendors import Vendor
+from tensorfusion_iac.planning import placing
 from tensorfusion_iac.planning.allocate import Allocator
 from tensorfusion_iac.planning.cards import CardFacts, NodeFacts
 from tensorfusion_iac.planning.claim import Claim
+from tensorfusion_iac.planning.fit import Asker
 from tensorfusion_iac.planning.inventory import Inventory
 from tensorfusion_iac.planning.ledger import Ledger
-from tensorfusion_iac.planning.rehearse import Outcome, Pod, Roll, rehearse
+from tensorfusion_iac.planning.placing import Gang, Pod
+from tensorfusion_iac.planning.rehearse import Outcome, Roll, rehearse
 from tensorfusion_iac.planning.rolling import Bounds
 from tensorfusion_iac.planning.shares import reserve
+from tensorfusion_iac.planning.victims import Plan, plan
 
 CARD_GIB = 80
 
@@ -57,6 +62,16 @@ class Books:
             self.pods.append(pod)
             uids.append(pod.uid)
         return tuple(uids)
+
+    def wait(self, owner: str, count: int, gib: int, **more: Any) -> tuple[str, ...]:
+        """Pods that are there and have no place yet."""
+        first = len(self.pods)
+        pods = [replace(model(owner, gib), uid=f"{owner}-{first + at}", **more) for at in range(count)]
+        self.pods += pods
+        return tuple(pod.uid for pod in pods)
+
+    def placed(self) -> list[str]:
+        return [entry.reservation.uid for entry in self.ledger]
 
     def rehearse(self, *rolls: Roll, **more: Any) -> Outcome:
         return rehearse(self.ledger, self.pods, rolls, **more)
@@ -230,3 +245,147 @@ def test_without_a_choice_there_is_no_chance() -> None:
     books = Books()
     old = books.run("a", 1, 30)
     assert not books.rehearse(Roll("a", model("a", 40), 1, old=old, bounds=Bounds(1, 0))).by_chance
+
+
+def test_a_gated_pod_is_not_placed_and_does_not_wait_for_gpus() -> None:
+    books = Books()
+    kept = books.wait("a", 1, 10, gated=True)
+    outcome = books.rehearse(Roll("a", model("a", 10), 2, kept=kept))
+    assert (outcome.waiting, books.placed()) == ((), ["a#1"])
+
+
+def test_a_gated_pod_goes_first_when_its_workload_is_scaled_down() -> None:
+    books = Books()
+    kept = (*books.run("a", 1, 10), *books.wait("a", 1, 10, gated=True))
+    books.rehearse(Roll("a", model("a", 10), 1, kept=kept))
+    assert books.placed() == [kept[0]]
+
+
+def test_gated_pods_go_first_when_their_workload_rolls_though_nothing_may_be_unavailable() -> None:
+    books = Books()
+    old = books.wait("a", 2, 10, gated=True)
+    outcome = books.rehearse(Roll("a", model("a", 20), 2, old=old, bounds=Bounds(1, 0), scales_old=True))
+    assert (outcome.stuck, outcome.waiting, len(books.placed())) == ((), (), 2)
+
+
+def ganged(owner: str, gib: int, needed: int, priority: int = 0) -> Pod:
+    return replace(model(owner, gib, priority), gang=Gang(owner, needed))
+
+
+def test_a_gang_that_has_room_for_some_of_its_members_starts_with_none_and_leaves_the_room_to_others() -> None:
+    books = Books()
+    outcome = books.rehearse(Roll("gang", ganged("gang", 60, 3, priority=10), 3), Roll("b", model("b", 60), 2))
+    assert waiting(outcome) == {"gang": 3}
+    books = Books()
+    outcome = books.rehearse(Roll("gang", ganged("gang", 60, 3), 3))
+    assert (waiting(outcome), books.placed()) == ({"gang": 3}, [])
+    assert outcome.waiting[0].why.text() == (
+        "room for 2 of 3 pods that start together; 1 node: VRAM 60Gi asked, most free is 20Gi"
+    )  # fmt: skip
+
+
+def test_a_gang_with_room_for_as_many_as_it_needs_starts_and_further_members_wait_one_by_one() -> None:
+    outcome = Books().rehearse(Roll("gang", ganged("gang", 60, 2), 3))
+    assert waiting(outcome) == {"gang": 1}
+    assert outcome.waiting[0].why.text() == "1 node: VRAM 60Gi asked, most free is 20Gi"
+
+
+def test_a_gang_of_which_too_few_members_are_there_waits_with_room_enough() -> None:
+    books = Books()
+    books.wait("gang", 1, 10, gang=Gang("gang", 3))
+    books.wait("gang", 1, 10, gang=Gang("gang", 3), gated=True)
+    outcome = books.rehearse()
+    assert waiting(outcome) == {"gang": 1}
+    assert outcome.waiting[0].why.text() == "1 of the 3 pods that start together are there"
+
+
+def test_members_that_wait_behind_their_gangs_gate_start_when_the_missing_ones_come() -> None:
+    books = Books()
+    kept = books.wait("gang", 1, 60, gang=Gang("gang", 2))
+    outcome = books.rehearse(Roll("gang", ganged("gang", 60, 2), 2, kept=kept))
+    assert waiting(outcome) == {}
+    assert [one.owner for one in outcome.before] == ["gang"]
+
+
+def test_gangs_of_equal_name_in_different_namespaces_are_two() -> None:
+    books = Books()
+    books.wait("gang", 1, 10, gang=Gang("gang", 2))
+    books.wait("gang", 1, 10, gang=Gang("gang", 2), namespace="other")
+    assert waiting(books.rehearse()) == {"gang": 2}
+
+
+def test_a_started_gang_rolls_one_by_one() -> None:
+    books = Books()
+    old = books.run("gang", 2, 60, gang=Gang("gang", 2))
+    outcome = books.rehearse(Roll("gang", ganged("gang", 20, 2), 2, old=old, bounds=Bounds(1, 0), scales_old=True))
+    assert (outcome.stuck, outcome.waiting) == ((), ())
+
+
+def test_a_roll_that_changes_how_many_start_together_never_ends_for_its_surge_is_a_gang_of_its_own() -> None:
+    books = Books()
+    old = books.run("gang", 2, 10, gang=Gang("gang", 2))
+    new = replace(ganged("gang", 10, 2), gang=Gang("gang", 3))
+    (stuck,) = books.rehearse(Roll("gang", new, 3, old=old, bounds=Bounds(1, 0), scales_old=True)).stuck
+    assert stuck.would_fit
+
+
+@pytest.mark.parametrize("more", [{"preempts": False}, {"gang": Gang("high", 1)}])
+def test_pods_whose_class_never_preempts_and_gangs_evict_nobody(more: dict[str, Any]) -> None:
+    books = Books()
+    books.run("low", 2, 60, priority=-10)
+    outcome = books.rehearse(Roll("high", replace(model("high", 60, 10_000), **more), 1))
+    assert (outcome.evicted, waiting(outcome)) == ((), {"high": 1})
+
+
+def test_one_that_may_preempt_is_not_held_back_by_its_equal_that_may_not() -> None:
+    books = Books()
+    books.run("low", 2, 60, priority=-10)
+    meek = replace(model("meek", 60, 10_000), preempts=False)
+    outcome = books.rehearse(Roll("meek", meek, 1), Roll("bold", model("bold", 60, 10_000), 1))
+    assert waiting(outcome) == {"meek": 1, "low": 1}
+
+
+GANG = st.tuples(st.integers(1, 4), st.integers(1, 5), st.integers(10, 80), st.sampled_from([0, 10, 20]))
+"""How many it needs, how many there are, GiB of each, priority."""
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    gangs=st.lists(
+        st.tuples(st.integers(1, 4), st.integers(1, 5), st.integers(10, 80), st.integers(0, 2)), min_size=1, max_size=3
+    ),
+    single=st.tuples(st.integers(1, 3), st.integers(10, 80), st.integers(0, 2)),
+    luck=st.none() | st.integers(0, 9).map(Random),
+)
+def test_of_a_gang_start_as_many_as_it_needs_or_none_and_none_is_evicted_for_it(
+    gangs: Sequence[tuple[int, int, int, int]], single: tuple[int, int, int], luck: Random | None
+) -> None:
+    books = Books(nodes=2)
+    books.run("low", 2, 30, priority=-10)
+    rolls = [
+        Roll(f"g{at}", ganged(f"g{at}", gib, needed, rank * 10), count) for at, (needed, count, gib, rank) in enumerate(gangs)
+    ]
+    outcome = books.rehearse(*rolls, Roll("s", replace(model("s", single[1], single[2]), preempts=False), single[0]), luck=luck)
+    assert outcome.evicted == ()
+    for at, (needed, count, _, _) in enumerate(gangs):
+        placed = sum(uid.startswith(f"g{at}#") for uid in books.placed())
+        assert placed == 0 or placed >= needed
+        assert placed + waiting(outcome).get(f"g{at}", 0) == count
+
+
+def test_what_finds_no_room_is_not_asked_again_until_room_is_freed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Asker] = []
+
+    def counted(inventory: Inventory, claim: Claim, asker: Asker, *more: Any) -> Plan | None:
+        asked.append(asker)
+        return plan(inventory, claim, asker, *more)
+
+    monkeypatch.setattr(placing, "plan", counted)
+    books = Books()
+    books.run("low", 2, 60, priority=-10)
+    books.wait("huge", 3, 90, priority=5)
+    grown = Roll("small", model("small", 5), 3)
+    books.rehearse(grown)
+    assert len(asked) == 1, "placing others frees nothing"
+    books.rehearse(grown, leaving=("low-0",))
+    assert len(asked) == 3, "once, and once again after the deletion"

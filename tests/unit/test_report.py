@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import json
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -367,3 +368,92 @@ def test_the_recorded_text_is_read_as_it_was_printed() -> None:
     assert (preview.project, preview.stack, preview.unseen) == ("models", "dev", 11)
     retained = [change.resource for change in preview.changes if change.retained]
     assert len(retained) == 7, "the definitions of TensorFusion stay when they leave the stack"
+
+
+def pods_edited(workload: str, how_many: int, change: Callable[[dict[str, Any]], None]) -> Cluster:
+    """The recorded cluster with so many pods of a workload changed."""
+    items = copy.deepcopy(objects())
+    found = [item for item in items if item["kind"] == "Pod" and item["metadata"]["name"].startswith(workload)]
+    for item in found[:how_many]:
+        change(item)
+    return Cluster(items, agents_live=True)
+
+
+def gated(pod: dict[str, Any], gate: str = "tensor-fusion.ai/gang") -> None:
+    """The pod waits behind a gate."""
+    pod["spec"] = {key: value for key, value in pod["spec"].items() if key != "nodeName"} | {"schedulingGates": [{"name": gate}]}
+    pod["status"] = {"phase": "Pending"}
+
+
+def of_a_gang(pod: dict[str, Any]) -> None:
+    """The pod is a member of a gang of two, as admission resolved it, and waits."""
+    marks = pod["metadata"]["annotations"]
+    worker = json.loads(marks[f"{PREFIX}resolved"])
+    marks[f"{PREFIX}resolved"] = json.dumps(worker | {"gang": {"minMembers": 2}})
+    gated(pod)
+
+
+@pytest.mark.parametrize("workload", ["search", "training", "chat"])
+@pytest.mark.parametrize(
+    ("edit", "verdict"),
+    [
+        (lambda name: annotated(name, tflops_request="1", compute_percent_request=None), Verdict.FITS),
+        (lambda name: spec(name, replicas=1), Verdict.FITS),
+        (lambda name: spec(name, replicas=4), Verdict.UNKNOWN),
+    ],
+)
+def test_gated_pods_of_a_workload_that_changes_go_first_and_are_not_placed(
+    workload: str, edit: Callable[[str], Edit], verdict: Verdict
+) -> None:
+    if workload == "chat" and verdict is Verdict.UNKNOWN:  # it has four
+        edit = functools.partial(spec, replicas=5)
+    fit = told(edit(workload), objects_of=pods_edited(workload, 1, gated)).fit
+    assert fit is not None
+    assert fit.verdict is verdict
+    assert fit.not_judged == ((f"ml/{workload}: 1 of its pods is held back by a scheduling gate",) if fit.not_judged else ())
+
+
+def scaled(workload: str, replicas: tuple[int, int], change: Callable[[dict[str, Any]], None]) -> Edit:
+    """The workload is scaled; `change` edits its pod template as it is before and after."""
+
+    def edit(digest: dict[str, Any]) -> None:
+        for step in steps(digest, "Deployment", workload):
+            step["op"] = "update"
+            for state, count in zip(("oldState", "newState"), replicas, strict=True):
+                spec = step[state]["inputs"]["spec"]
+                spec["replicas"] = count
+                change(spec["template"])
+
+    return edit
+
+
+@pytest.mark.parametrize(("replicas", "verdict"), [(2, Verdict.FITS), (1, Verdict.WAITS)])
+def test_members_of_a_gang_that_wait_for_one_more_start_when_it_comes(replicas: int, verdict: Verdict) -> None:
+    def ganged(template: dict[str, Any]) -> None:
+        template["metadata"]["annotations"][f"{PREFIX}gang-min-members"] = "2"
+
+    both = pods_edited("search", 2, of_a_gang)
+    second = "search-576cf7b5d-4gcss"
+    alone = Cluster(tuple(item for item in both.objects if item["metadata"]["name"] != second), agents_live=True)
+    before = 3 - replicas
+    fit = told(scaled("search", (before, replicas), ganged), objects_of=alone).fit
+    assert fit is not None
+    assert [(one.owner, one.pods) for one in fit.waited_before] == [("ml/search", 1)]
+    assert fit.verdict is verdict
+
+
+@pytest.mark.parametrize(("policy", "waits", "evicts"), [(None, 4, True), ("Never", 5, False)])
+@pytest.mark.parametrize("told_by", ["pods", "template"])
+def test_a_workload_whose_priority_class_never_preempts_evicts_nobody(
+    policy: str | None, waits: int, evicts: bool, told_by: str
+) -> None:
+    def high(pod: dict[str, Any]) -> None:
+        pod["spec"] |= {"priority": 50_000} | ({"preemptionPolicy": policy} if policy and told_by == "pods" else {})
+
+    def meek(template: dict[str, Any]) -> None:
+        if policy and told_by == "template":
+            template["spec"]["preemptionPolicy"] = policy
+
+    fit = told(scaled("training", (2, 12), meek), objects_of=pods_edited("training", 2, high)).fit
+    assert fit is not None
+    assert ({one.owner: one.pods for one in fit.waiting}, bool(fit.evicted)) == ({"ml/training": waits}, evicts)
