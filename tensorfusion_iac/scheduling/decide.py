@@ -18,6 +18,7 @@ import numpy as np
 from tensorfusion_iac.planning.allocate import Fit
 from tensorfusion_iac.planning.explain import Explanation, explain
 from tensorfusion_iac.planning.fit import Asker, reasons
+from tensorfusion_iac.planning.inventory import Bools
 from tensorfusion_iac.planning.ledger import State
 from tensorfusion_iac.planning.place import best_node, most_wanted, node_scores
 from tensorfusion_iac.planning.reasons import WORDS, Reason
@@ -44,7 +45,9 @@ class Verdict:
     explanation: Explanation | None = None
 
 
-Refused = Callable[[GpuPod, Explanation, Sequence[str]], None]
+NodeSet = bytes
+"""Nodes with GPUs, as bits by their row in the inventory: thousands of names for each waiting pod would be too many."""
+Refused = Callable[[GpuPod, Explanation, NodeSet], None]
 """Hears of a pod that fits nowhere, with the nodes that were asked about."""
 
 
@@ -67,6 +70,18 @@ class Decider:
     def on_placed(self, listener: Callable[[str], None]) -> None:
         """Call with the UID of a pod that found a place."""
         self._on_placed.append(listener)
+
+    def mask_of(self, nodes: NodeSet) -> Bools:
+        """The rows of some nodes; rows that are newer are not among them."""
+        mask = np.zeros(self._state.inventory.nominated.shape, np.bool_)
+        known = np.unpackbits(np.frombuffer(nodes, np.uint8))[: mask.size]
+        mask[: known.size] = known
+        return mask
+
+    def names_of(self, nodes: NodeSet) -> list[str]:
+        """The names of some nodes, those that are gone left out."""
+        names = self._state.inventory.node_names
+        return [names[row] for row in np.flatnonzero(self.mask_of(nodes)).tolist() if row < len(names) and names[row]]
 
     def asker(self, pod: GpuPod) -> Asker:
         """On whose behalf a pod asks."""
@@ -186,8 +201,11 @@ class Decider:
         codes = np.where(rows >= 0, found[rows], int(Reason.NO_GPUS)).tolist()
         words = {int(reason): text for reason, text in WORDS.items()}
         explanation = self.explain(pod, candidates)
+        asked = np.zeros(self._state.inventory.nominated.shape, np.bool_)
+        asked[rows[rows >= 0]] = True
+        nodes = np.packbits(asked).tobytes()
         for listener in self._on_refused:
-            listener(pod, explanation, candidates)
+            listener(pod, explanation, nodes)
         return Verdict([], {node: words[code] for node, code in zip(candidates, codes, strict=True)}, explanation)
 
     def _rows(self, candidates: Sequence[str]) -> np.ndarray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -22,7 +22,7 @@ from tensorfusion_iac.planning.explain import Explanation
 from tensorfusion_iac.planning.place import best_node
 from tensorfusion_iac.planning.reasons import Reason
 from tensorfusion_iac.planning.shares import reserve
-from tensorfusion_iac.scheduling.decide import Decider
+from tensorfusion_iac.scheduling.decide import Decider, NodeSet
 from tensorfusion_iac.scheduling.metrics import Metrics
 from tensorfusion_iac.scheduling.pods import GpuPod
 from tensorfusion_iac.scheduling.state import ClusterState
@@ -36,6 +36,8 @@ SETTLE_S = 0.2
 REPEAT_S = 30.0
 REWAKE_S = 5.0
 """A pod is not woken again sooner: kube-scheduler's own pause after a refusal is up to that long."""
+UNSHOWN_S = 120.0
+"""How long a refused pod is remembered that the watch has not shown."""
 MOST_WOKEN = 200
 MESSAGE_MOST = 1024
 
@@ -46,6 +48,8 @@ class Waiting:
 
     pod: GpuPod
     explanation: Explanation
+    nodes: NodeSet
+    refused_at: float
     told: frozenset[Reason] = frozenset()
     told_at: float = float("-inf")
     woken_at: float = float("-inf")
@@ -79,11 +83,10 @@ class Pending:
         if pod.node and pod.uid in self._told:
             self._tell.put_nowait(pod.uid)
 
-    def _refused(self, pod: GpuPod, explanation: Explanation, candidates: Sequence[str]) -> None:
-        waiting = self.waiting.get(pod.uid)
-        if waiting is None:
-            waiting = self.waiting[pod.uid] = Waiting(pod, explanation)
-        waiting.pod, waiting.explanation = pod, explanation
+    def _refused(self, pod: GpuPod, explanation: Explanation, nodes: NodeSet) -> None:
+        now = self.state.clock()
+        waiting = self.waiting.setdefault(pod.uid, Waiting(pod, explanation, nodes, now))
+        waiting.pod, waiting.explanation, waiting.nodes, waiting.refused_at = pod, explanation, nodes, now
         if waiting.told != explanation.kinds and self.state.clock() - waiting.told_at >= REPEAT_S:
             waiting.told, waiting.told_at = explanation.kinds, self.state.clock()
             self._tell.put_nowait(pod.uid)
@@ -131,19 +134,20 @@ class Pending:
         """The refused pods that would fit now, all of them together, highest priority and longest waiting first."""
         state, holds = self.state, list[str]()
         found: list[GpuPod] = []
-        for uid in [uid for uid in self.waiting if uid not in state.pods or state.pods[uid].node]:
-            del self.waiting[uid]
         now = state.clock()
-        ordered = sorted(self.waiting.values(), key=lambda waiting: (-waiting.pod.priority, waiting.pod.created, waiting.pod.uid))
+        for uid in [uid for uid, waiting in self.waiting.items() if self._is_over(waiting, now)]:
+            del self.waiting[uid]
+        shown = (waiting for waiting in self.waiting.values() if waiting.pod.uid in state.pods)
+        ordered = sorted(shown, key=lambda waiting: (-waiting.pod.priority, waiting.pod.created, waiting.pod.uid))
         seen_full: set[object] = set()
         for waiting in ordered:
             pod = state.pods[waiting.pod.uid]
-            asks = (pod.claim, pod.namespace, pod.priority)
+            asker = self.decider.asker(pod)
+            asks = (pod.claim, pod.namespace, pod.priority, asker.nominated_row, waiting.nodes)
             if asks in seen_full or len(found) >= MOST_WOKEN:
                 continue
-            asker = self.decider.asker(pod)
             fit = state.allocator.fit(pod.claim, asker)
-            row = best_node(fit.scores, fit.nodes)
+            row = best_node(fit.scores, fit.nodes & self.decider.mask_of(waiting.nodes))
             chosen = None if row is None else state.allocator.choose(pod.claim, asker, fit, row)
             if chosen is None:
                 seen_full.add(asks)
@@ -159,6 +163,14 @@ class Pending:
         for uid in holds:
             state.ledger.release(uid)
         return found
+
+    def _is_over(self, waiting: Waiting, now: float) -> bool:
+        """Whether a refused pod is bound, going or gone; one that the watch has not shown yet may still come."""
+        uid = waiting.pod.uid
+        pod = self.state.pods.get(uid)
+        if pod is None:
+            return uid in self.state.gone or now - waiting.refused_at > UNSHOWN_S
+        return bool(pod.node) or pod.terminating
 
     async def _write_condition(self, pod: GpuPod, condition: dict[str, Any]) -> None:
         body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -39,7 +39,8 @@ class GpuPod:
     version: int
     node: str
     finished: bool
-    terminating: bool
+    ends: datetime | None
+    """When its grace is over, if it is being deleted."""
     gates: tuple[str, ...]
     priority: int
     preempts: bool
@@ -53,6 +54,11 @@ class GpuPod:
     started: datetime | None
     gang_waits: str = ""
     """What its condition `GangReady` says, if that is false."""
+
+    @property
+    def terminating(self) -> bool:
+        """Whether it is being deleted."""
+        return self.ends is not None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -93,7 +99,7 @@ def read_pod(raw: object) -> GpuPod:
         version=int(version) if version.isdigit() else 0,
         node=str(spec.get("nodeName") or ""),
         finished=status.get("phase") in _FINISHED,
-        terminating=bool(metadata.get("deletionTimestamp")),
+        ends=_ends(metadata.get("deletionTimestamp")),
         gates=_gates(spec.get("schedulingGates")),
         priority=priority if type(priority) is int and abs(priority) < 2**31 else 0,
         preempts=spec.get("preemptionPolicy") != "Never",
@@ -140,10 +146,16 @@ def _gang_waits(conditions: object) -> str:
     return ""
 
 
+def _ends(text: object) -> datetime | None:
+    """A deletion counts, whether its time can be read or not."""
+    return (_time(text) or datetime.now(UTC)) if text else None
+
+
 def _time(text: object) -> datetime | None:
     if not isinstance(text, str):
         return None
     try:
-        return datetime.fromisoformat(text)
+        found = datetime.fromisoformat(text)
     except ValueError:
         return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from http import HTTPStatus
+from datetime import UTC, datetime, timedelta
 
-from tensorfusion_iac.api.pools import selects
-from tensorfusion_iac.api.resources.selectors import LabelSelector
-from tensorfusion_iac.kube.client import Client, Object
+from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.errors import ApiError, KubeError
-from tensorfusion_iac.kube.informer import Change, ChangeType
+from tensorfusion_iac.kube.informer import Change
 from tensorfusion_iac.kube.resource import Resource
 from tensorfusion_iac.planning.explain import Explanation
 from tensorfusion_iac.planning.ledger import State
-from tensorfusion_iac.planning.victims import Candidate, Plan, enough, plan
-from tensorfusion_iac.scheduling.decide import Decider
+from tensorfusion_iac.planning.shares import Reservation
+from tensorfusion_iac.planning.victims import Candidate, Plan, enough, search
+from tensorfusion_iac.scheduling.budgets import Budgets
+from tensorfusion_iac.scheduling.decide import Decider, NodeSet
 from tensorfusion_iac.scheduling.metrics import Metrics
 from tensorfusion_iac.scheduling.pods import GpuPod
 from tensorfusion_iac.scheduling.state import ClusterState
@@ -33,7 +32,7 @@ log = logging.getLogger(__name__)
 
 PDBS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 PLAN_S = 120.0
-"""How long a node is kept for a preemptor: victims may take their grace period to end."""
+"""How long a node is kept for a preemptor, and longer as long as victims take their grace period to end."""
 PAUSE_S, AGAIN_S = 5.0, 15.0
 """Until another plan for a pod: after one that came to nothing, and where there was none (protections end, others come)."""
 UNSHOWN_S = 120.0
@@ -48,7 +47,7 @@ class Under:
     """A plan under way: who it is for, what it is, and when it ends."""
 
     pod: GpuPod
-    nodes: Sequence[str]
+    nodes: NodeSet
     plan: Plan
     until: float
 
@@ -58,7 +57,7 @@ class Wanted:
     """A refused pod that may preempt: the nodes that kube-scheduler found fit otherwise, and when it is planned for."""
 
     pod: GpuPod
-    nodes: Sequence[str]
+    nodes: NodeSet
     due: float
 
 
@@ -72,7 +71,7 @@ class Preemption:
     metrics: Metrics
     may_write: Callable[[], bool]
     plans: dict[str, Under] = field(default_factory=dict)
-    _budgets: dict[tuple[str, str], Object] = field(default_factory=dict)
+    _budgets: Budgets = field(default_factory=Budgets)
     _wanted: dict[str, Wanted] = field(default_factory=dict)
     _work: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -84,14 +83,8 @@ class Preemption:
 
     def budget_changed(self, change: Change) -> None:
         """A PodDisruptionBudget was added, changed or deleted."""
-        before = self._budgets.pop(change.key, None)
-        if change.type is not ChangeType.DELETED:
-            self._budgets[change.key] = change.object
-            if before is None or (
-                before.get("spec") == change.object.get("spec") and _allowed(change.object) <= _allowed(before)
-            ):
-                return  # it shields no less than it did
-        self._plan_anew()
+        if self._budgets.take(change):
+            self._plan_anew()
 
     def judge(self, pod: GpuPod, request: PreemptRequest) -> dict[str, tuple[list[str], int]]:
         """Of kube-scheduler's candidates, those where the GPUs suffice once its victims are gone, with GPU victims added.
@@ -102,12 +95,12 @@ class Preemption:
         able, asker = self._candidates(pod), self.decider.asker(pod)
         for node, (victims, violations) in request.victims.items():
             ours = [self.state.pods[uid] for uid in victims if uid in self.state.pods]
-            if node not in self.state.inventory.row_of or any(self._is_protected(victim) for victim in ours):
+            if node not in self.state.inventory.row_of or any(_is_protected(victim) for victim in ours):
                 continue
-            others = [one for one in able if one.reservation.node == node and one.reservation.uid not in victims]
+            others = [one for one in able if one.reservation.node == node and one.uid not in victims]
             extra = enough(self.state.inventory, pod.claim, asker, node, others, gone=victims)
             if extra is not None:
-                kept[node] = [*victims, *(one.reservation.uid for one in extra)], violations
+                kept[node] = [*victims, *(one.uid for one in extra)], violations
         return kept
 
     def nodes(self) -> Mapping[str, str]:
@@ -123,61 +116,80 @@ class Preemption:
             except TimeoutError:
                 pass
             self._work.clear()
-            self._end_plans()
+            self.end_plans()
             if not self.may_write():
                 self._wanted.clear()
                 continue
-            self.make_plans()
+            await self.make_plans()
             for under in list(self.plans.values()):
                 await self._evict(under)
 
-    def make_plans(self) -> None:
-        """Plan for the refused pods that are due, the highest priority first; what takes too long goes on at the next turn."""
-        now, hopeless = self.state.clock(), set[object]()
+    async def make_plans(self) -> None:
+        """Plan for the refused pods that are due, the highest priority first. Other decisions go on in between."""
+        hopeless = set[object]()
         for wanted in sorted(self._wanted.values(), key=lambda one: -one.pod.priority):
-            uid, pod = wanted.pod.uid, self.state.pods.get(wanted.pod.uid)
-            if uid in self.state.gone or (pod is not None and pod.node) or now - wanted.due > UNSHOWN_S:
+            now, uid, pod = self.state.clock(), wanted.pod.uid, self.state.pods.get(wanted.pod.uid)
+            if self._wanted.get(uid) is not wanted:
+                continue
+            if uid in self.state.gone or (pod is not None and (pod.node or pod.terminating)) or now - wanted.due > UNSHOWN_S:
                 del self._wanted[uid]
-            elif self.state.clock() - now > TURN_S:
-                self._work.set()
             elif pod is not None and wanted.due <= now:
-                asks = pod.claim, pod.namespace, pod.priority, len(wanted.nodes)
-                if asks not in hopeless and self._begin(pod, wanted.nodes):
+                asks = pod.claim, pod.namespace, pod.priority, wanted.nodes
+                wanted.due = now + AGAIN_S
+                found = None if asks in hopeless else await self._search(pod, wanted.nodes)
+                if found is None:
+                    hopeless.add(asks)  # next to nothing has changed since, so its equals need not be tried
+                elif self._wanted.get(uid) is wanted and self._still_enough(pod, found):
                     del self._wanted[uid]
+                    self._begin(pod, wanted.nodes, found)
                 else:
-                    hopeless.add(asks)  # nothing has changed since, so its equals need not be tried
-                    wanted.due = now + AGAIN_S
+                    wanted.due = self.state.clock() + PAUSE_S
 
-    def _refused(self, pod: GpuPod, explanation: Explanation, candidates: Sequence[str]) -> None:
+    def _refused(self, pod: GpuPod, explanation: Explanation, nodes: NodeSet) -> None:
         if not pod.preempts or pod.uid in self.plans:
             return
-        known = self._wanted.get(pod.uid)
-        self._wanted[pod.uid] = Wanted(pod, candidates, known.due if known else self.state.clock())
+        known = self._wanted.setdefault(pod.uid, Wanted(pod, nodes, self.state.clock()))
+        known.pod, known.nodes = pod, nodes
         self._work.set()
 
     def _placed(self, uid: str) -> None:
         self._wanted.pop(uid, None)
 
     def _pod_changed(self, pod: GpuPod) -> None:
-        if pod.uid in self.plans and pod.node:
+        if pod.uid in self.plans and (pod.node or pod.terminating):
             self._end(pod.uid)
         elif pod.uid in self._wanted:  # it may have been refused before the watch showed it
             self._work.set()
 
-    def _begin(self, pod: GpuPod, nodes: Sequence[str]) -> bool:
-        """Begin a plan for a pod, if there is one."""
+    async def _search(self, pod: GpuPod, nodes: NodeSet) -> Plan | None:
+        """The best plan for a pod, if there is one. It may be of a moment ago: the search takes turns with all else."""
         kept = {under.plan.node for under in self.plans.values()}
-        found = plan(
-            self.state.inventory, pod.claim, self.decider.asker(pod), [node for node in nodes if node not in kept],
-            self._candidates(pod),
-        )  # fmt: skip
-        if found is None:
+        names = [node for node in self.decider.names_of(nodes) if node not in kept]
+        able, asker = self._candidates(pod), self.decider.asker(pod)
+        best, since = None, self.state.clock()
+        for so_far in search(self.state.inventory, pod.claim, asker, names, able, self._ending()):
+            best = so_far
+            if self.state.clock() - since > TURN_S:
+                await asyncio.sleep(0)
+                since = self.state.clock()
+        return best
+
+    def _still_enough(self, pod: GpuPod, found: Plan) -> bool:
+        """Whether the victims are still there to be evicted, and enough, and the node is nobody else's."""
+        if any(under.plan.node == found.node for under in self.plans.values()) or found.node not in self.state.inventory.row_of:
             return False
-        log.info("pod %s/%s: evicting %s from %s", *pod.key, ", ".join(found.victims), found.node)
+        able = [one for one in self._candidates(pod) if one.uid in found.victims]
+        going = [held.uid for held in self._ending() if held.node == found.node]
+        asker = self.decider.asker(pod)
+        return len(able) == len(found.victims) and (
+            enough(self.state.inventory, pod.claim, asker, found.node, able, gone=going) is not None
+        )
+
+    def _begin(self, pod: GpuPod, nodes: NodeSet, found: Plan) -> None:
+        log.info("pod %s/%s: %s is kept for it; evicted: %s", *pod.key, found.node, ", ".join(found.victims) or "nobody")
         self.plans[pod.uid] = Under(pod, nodes, found, self.state.clock() + PLAN_S)
         self.state.inventory.nominate(found.node, pod.priority)
         self.decider.nominations = self.nodes()
-        return True
 
     async def _evict(self, under: Under) -> None:
         for uid in under.plan.victims:
@@ -194,20 +206,26 @@ class Preemption:
                 await self.client.create(resource, body, victim.namespace)
                 self.metrics.events.labels("evicted").inc()
             except ApiError as error:
-                if error.status == HTTPStatus.TOO_MANY_REQUESTS:
+                if not error.not_found and not error.conflict:  # a budget, or a rule of the server's: it will not be soon
                     log.info("pod %s/%s may not be evicted now: %s", *victim.key, error)
                     self._end(under.pod.uid)
                     return
-                if not error.not_found and not error.conflict:
-                    log.warning("pod %s/%s: %s", *victim.key, error)
             except KubeError as error:
                 log.warning("pod %s/%s: %s", *victim.key, error)
 
-    def _end_plans(self) -> None:
+    def end_plans(self) -> None:
+        """End the plans whose pod is bound or gone, or whose time is over."""
+        now = self.state.clock()
         for uid, under in list(self.plans.items()):
             pod = self.state.pods.get(uid)
-            if pod is None or pod.node or under.until <= self.state.clock():
+            if pod is None or pod.node or pod.terminating or (under.until <= now and not self._victims_end(under)):
                 self._end(uid)
+
+    def _victims_end(self, under: Under) -> bool:
+        """Whether a victim still takes its grace period to end."""
+        pods, now = self.state.pods, datetime.now(UTC)
+        ends = [pod.ends for uid in under.plan.victims if (pod := pods.get(uid)) is not None and pod.ends is not None]
+        return any(now < end + timedelta(seconds=PLAN_S) for end in ends)
 
     def _end(self, uid: str) -> None:
         under = self.plans.pop(uid, None)
@@ -215,7 +233,8 @@ class Preemption:
             return
         self.state.inventory.nominate(under.plan.node, None)
         self.decider.nominations = self.nodes()
-        if uid in self.state.pods and not self.state.pods[uid].node:
+        pod = self.state.pods.get(uid)
+        if pod is not None and not pod.node and not pod.terminating:
             self._wanted[uid] = Wanted(under.pod, under.nodes, self.state.clock() + PAUSE_S)
         self._plan_anew(but=uid)
         self.state.tell_room()
@@ -230,37 +249,27 @@ class Preemption:
     def _candidates(self, pod: GpuPod) -> list[Candidate]:
         """Pods of lower priority that are bound and that nothing shields; the lowest and newest use up a budget first."""
         able = []
-        for entry in self.state.ledger:
-            held, victim = entry.reservation, self.state.pods.get(entry.reservation.uid)
-            if held.priority >= pod.priority or entry.state is State.HELD:
-                continue
-            if victim is not None and not victim.terminating and not self._is_protected(victim):
+        for held, victim in self._bound():
+            if held.priority < pod.priority and not victim.terminating and not _is_protected(victim):
                 able.append((Candidate(held, victim.started.timestamp() if victim.started else 0.0), victim))
         able.sort(key=lambda one: (one[0].reservation.priority, -one[0].started_s))
-        spent: dict[tuple[str, str], int] = {}
-        return [candidate for candidate, victim in able if self._budget_allows(victim, spent)]
+        spared = self._budgets.spared(victim for _, victim in able)
+        return [candidate for candidate, _ in able if candidate.uid not in spared]
 
-    @staticmethod
-    def _is_protected(pod: GpuPod) -> bool:
-        protection = pod.worker.eviction_protection
-        if protection is None:
-            return False
-        return pod.started is None or datetime.now(UTC) - pod.started < protection
+    def _ending(self) -> list[Reservation]:
+        """What pods hold that will have ended before a plan would have: they make room without being evicted."""
+        soon = datetime.now(UTC) + timedelta(seconds=PLAN_S)
+        return [held for held, pod in self._bound() if pod.ends is not None and pod.ends < soon]
 
-    def _budget_allows(self, pod: GpuPod, spent: dict[tuple[str, str], int]) -> bool:
-        """Whether every disruption budget of the pod allows one more; the Eviction API has the last word."""
-        for key, budget in self._budgets.items():
-            if key[0] != pod.namespace:
-                continue
-            selector = (budget.get("spec") or {}).get("selector")
-            if selector is None or not selects(LabelSelector.model_validate(selector), pod.labels):
-                continue
-            if spent.get(key, 0) >= _allowed(budget):
-                return False
-            spent[key] = spent.get(key, 0) + 1
-        return True
+    def _bound(self) -> Iterator[tuple[Reservation, GpuPod]]:
+        for entry in self.state.ledger:
+            pod = self.state.pods.get(entry.reservation.uid)
+            if pod is not None and entry.state is not State.HELD:
+                yield entry.reservation, pod
 
 
-def _allowed(budget: Object) -> int:
-    """How many pods a disruption budget lets go now."""
-    return int((budget.get("status") or {}).get("disruptionsAllowed") or 0)
+def _is_protected(pod: GpuPod) -> bool:
+    protection = pod.worker.eviction_protection
+    if protection is None:
+        return False
+    return pod.started is None or datetime.now(UTC) - pod.started < protection

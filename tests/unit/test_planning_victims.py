@@ -15,7 +15,7 @@ from tensorfusion_iac.planning.claim import Claim
 from tensorfusion_iac.planning.explain import explain
 from tensorfusion_iac.planning.fit import Asker
 from tensorfusion_iac.planning.inventory import on_node
-from tensorfusion_iac.planning.victims import Candidate, plan
+from tensorfusion_iac.planning.victims import Candidate, Plan, plan, search
 
 
 def candidates(cluster: Cluster, started: dict[str, float] | None = None) -> list[Candidate]:
@@ -100,6 +100,31 @@ def test_no_smaller_set_would_do() -> None:
         for size in range(1, min(len(found.victims), 3)):
             assert not any(enough(gone) for gone in combinations(able, size))
     assert planned_any > 10
+
+
+def test_one_that_is_enough_by_itself_is_found_among_many() -> None:
+    cluster = Cluster(*(card(f"n0-{at}", "n0", gib=80) for at in range(8)))
+    for at in range(28):
+        assert cluster.place(claim(gib=20, indices=(at // 4,)), uid=f"s{at}")
+    assert cluster.place(claim(gib=80, indices=(7,)), uid="big")
+    started = {f"s{at}": 1000.0 for at in range(28)}
+    assert planned(cluster, claim(gib=80), 10, ("n0",), started=started) == {"big"}
+
+
+def test_pods_that_end_anyway_are_counted_as_gone() -> None:
+    cluster = full(1, 2)
+    ending = [entry.reservation for entry in cluster.ledger if entry.reservation.uid == "p1"]
+    found = plan(cluster.inventory, claim(percent=50), Asker(10), ("n0", "n1"), candidates(cluster)[:1], ending)
+    assert found == Plan("n1", ())
+    found = plan(cluster.inventory, claim(percent=50), Asker(10), ("n0",), candidates(cluster)[:1], ending)
+    assert found == Plan("n0", ("p0",))
+
+
+def test_a_search_tells_the_best_after_each_node_and_gives_way_in_between() -> None:
+    cluster = full(5, 1, 3)
+    so_far = list(search(cluster.inventory, claim(percent=50), Asker(10), ("n0", "n1", "n2"), candidates(cluster)))
+    assert len(so_far) == 3
+    assert so_far[-1] == Plan("n1", ("p1",))
 
 
 # Words.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 from test_scheduling_state import Cluster, pod, spec, told
 
+from tensorfusion_iac.kube.errors import ApiError
 from tensorfusion_iac.kube.informer import ChangeType
 from tensorfusion_iac.scheduling.metrics import Metrics
 from tensorfusion_iac.scheduling.pods import GpuPod, read_pod
@@ -26,7 +29,7 @@ class Running:
     protected_min: int = 0
     started_min: int = 60
     labels: dict[str, str] = field(default_factory=dict)
-    ending: bool = False
+    ends_in_min: float | None = None
 
 
 def cluster_of(*running: Running, cards: int = 1, nodes: int = 1) -> tuple[Cluster, Preemption]:
@@ -41,8 +44,8 @@ def cluster_of(*running: Running, cards: int = 1, nodes: int = 1) -> tuple[Clust
         shown = cluster.merged(item, cluster.bind(item))
         started = datetime.now(UTC) - timedelta(minutes=one.started_min)
         shown["status"] |= {"startTime": started.isoformat()}
-        if one.ending:
-            shown["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+        if one.ends_in_min is not None:
+            shown["metadata"] |= {"deletionTimestamp": (datetime.now(UTC) + timedelta(minutes=one.ends_in_min)).isoformat()}
         cluster.see(shown)
     return cluster, preemption
 
@@ -77,7 +80,7 @@ def judged(preemption: Preemption, pod: GpuPod, **victims: list[str]) -> dict[st
         pytest.param([Running("new", protected_min=90)], {}, id="nor one under eviction protection"),
         pytest.param([Running("old", protected_min=30)], {"n0": ["cpu", "old"]}, id="whose protection is over goes"),
         pytest.param([Running("kept", labels={"app": "kept"})], {}, id="nor one that a disruption budget shields"),
-        pytest.param([Running("ending", ending=True)], {}, id="one that is ending already frees nothing more"),
+        pytest.param([Running("ending", ends_in_min=0)], {}, id="one that is ending already frees nothing more"),
         pytest.param([], {"n0": ["cpu"]}, id="where the GPUs suffice nobody is added"),
     ],
 )
@@ -135,7 +138,7 @@ def refuse(cluster: Cluster, preemption: Preemption, asker: GpuPod) -> None:
 
 
 def plans(preemption: Preemption) -> dict[str, set[str]]:
-    preemption.make_plans()
+    asyncio.run(preemption.make_plans())
     return {under.plan.node: {uid.removeprefix("uid-") for uid in under.plan.victims} for under in preemption.plans.values()}
 
 
@@ -170,7 +173,7 @@ def test_a_node_that_is_freed_for_one_pod_takes_no_equal_one_and_is_open_again_w
     assert not cluster.decider.filter(read_pod(pod("other", spec(10))), ["n0"]).nodes
     assert cluster.decider.filter(asker, ["n0"]).nodes == ["n0"]
     cluster.see(told_pod(asker), ChangeType.DELETED)
-    preemption._end_plans()
+    preemption.end_plans()
     assert cluster.decider.filter(read_pod(pod("other", spec(10))), ["n0"]).nodes == ["n0"]
 
 
@@ -220,9 +223,125 @@ def test_two_that_need_the_same_node_preempt_one_after_the_other_without_a_pause
         cluster.see(cluster.merged(shown, cluster.bind(shown)))
     else:
         cluster.see(shown, ChangeType.DELETED)
-    preemption._end_plans()
+    preemption.end_plans()
     if end == "bound":
         assert plans(preemption) == {"n0": {"a", "b"} - begun}
     else:  # there is room now, and nobody needs to go
         assert plans(preemption) == {}
         assert cluster.decider.filter(second, ["n0"]).nodes == ["n0"]
+
+
+class Evictions:
+    """An API server that evicts, or refuses to."""
+
+    def __init__(self, error: ApiError | None = None) -> None:
+        self.asked: list[str] = []
+        self._error = error
+
+    async def create(self, resource: Any, body: dict[str, Any], namespace: str) -> dict[str, Any]:
+        self.asked.append(body["metadata"]["name"])
+        if self._error is not None:
+            raise self._error
+        return {}
+
+
+def turn(preemption: Preemption) -> None:
+    """What `run` does once."""
+
+    async def once() -> None:
+        preemption.end_plans()
+        await preemption.make_plans()
+        for under in list(preemption.plans.values()):
+            await preemption._evict(under)
+
+    asyncio.run(once())
+
+
+def test_a_plan_lasts_as_long_as_its_victims_take_to_end_and_no_second_one_is_evicted() -> None:
+    cluster, preemption = cluster_of(*(Running(f"v{at}", 1) for at in range(3)), cards=3)
+    preemption.client = evictions = Evictions()  # type: ignore[assignment]
+    planned(cluster, preemption, asks())
+    turn(preemption)
+    (victim,) = evictions.asked
+    ends = datetime.now(UTC) + timedelta(minutes=5)
+    cluster.state.pods[f"uid-{victim}"] = replace(cluster.state.pods[f"uid-{victim}"], ends=ends)
+    for _ in range(60):
+        cluster.clock.now += 5
+        turn(preemption)
+    assert evictions.asked == [victim]
+    assert len(preemption.plans) == 1
+
+
+def test_where_pods_that_end_anyway_are_enough_the_node_is_kept_and_nobody_is_evicted() -> None:
+    cluster, preemption = cluster_of(Running("low", 1), Running("ends", 50, ends_in_min=0.5), cards=2)
+    assert planned(cluster, preemption, asks()) == {"n0": set()}
+    assert not cluster.decider.filter(read_pod(pod("other", spec(10))), ["n0"]).nodes
+
+
+def test_one_that_takes_long_to_end_is_not_waited_for() -> None:
+    cluster, preemption = cluster_of(Running("low", 1), Running("ends", 1, ends_in_min=30), cards=2)
+    assert planned(cluster, preemption, asks()) == {"n0": {"low"}}
+
+
+def test_an_eviction_that_the_server_refuses_ends_the_plan() -> None:
+    cluster, preemption = cluster_of(Running("low", 1))
+    error = ApiError(500, "InternalError", "This pod has more than one PodDisruptionBudget")
+    preemption.client = evictions = Evictions(error)  # type: ignore[assignment]
+    planned(cluster, preemption, asks())
+    turn(preemption)
+    assert evictions.asked == ["low"]
+    assert not preemption.plans
+    assert cluster.state.inventory.nominated.max() < 0, "the node is open again"
+
+
+def test_equal_pods_with_other_nodes_are_planned_for_each_by_itself() -> None:
+    cluster, preemption = cluster_of(Running("a", 50), Running("b", 50), nodes=2)
+    where = {cluster.state.pods[f"uid-{name}"].node: name for name in "ab"}
+    low = cluster.state.pods[f"uid-{where['n1']}"]
+    cluster.see(pod(low.name, low.worker), ChangeType.DELETED)
+    cluster.run("low", spec(80))
+    preemption.attach()
+    for name, node in (("first", "n0"), ("second", "n1")):
+        asker = replace(asks(), uid=f"uid-{name}", name=name)
+        cluster.state.take_pod(told_pod(asker))
+        assert not cluster.decider.filter(asker, [node]).nodes
+    assert plans(preemption) == {"n1": {"low"}}
+
+
+def test_nobody_is_evicted_for_a_pod_that_is_being_deleted() -> None:
+    cluster, preemption = cluster_of(Running("low"))
+    dying = told_pod(asks())
+    refuse(cluster, preemption, asks())
+    dying["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    cluster.see(dying)
+    assert plans(preemption) == {}
+
+
+def test_a_budget_that_only_kubernetes_can_read_ends_nothing() -> None:
+    cluster, preemption = cluster_of(Running("low", labels={"app": "x"}))
+    values = [f"v{at}" for at in range(65)]
+    preemption.budget_changed(told({
+        "metadata": {"name": "b", "namespace": "ns", "uid": "b"}, "status": {"disruptionsAllowed": 0},
+        "spec": {"selector": {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": values}]}},
+    }))  # fmt: skip
+    assert planned(cluster, preemption, asks()) == {}
+
+
+def test_other_work_goes_on_while_a_plan_is_searched() -> None:
+    cluster, preemption = cluster_of(*(Running(f"p{at}", at % 5, gib=40) for at in range(120)), cards=2, nodes=30)
+    cluster.state.clock = time.monotonic
+    preemption.attach()
+    cluster.state.take_pod(told_pod(asks(gpu_count=2)))
+    cluster.decider.filter(asks(gpu_count=2), [name for name in cluster.state.inventory.node_names if name])
+
+    async def both() -> int:
+        turns, searching = 0, asyncio.ensure_future(preemption.make_plans())
+        while not searching.done():
+            turns += 1
+            await asyncio.sleep(0)
+        return turns
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tensorfusion_iac.scheduling.preemption.TURN_S", 0.0)
+        assert asyncio.run(both()) > 10
+    assert len(preemption.plans) == 1
