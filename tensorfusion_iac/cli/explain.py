@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorfusion_iac.cli.exits import Exit, Failure, environment, usage
+from tensorfusion_iac.cli.cluster_access import LOCAL_ENV, no_answer
+from tensorfusion_iac.cli.exits import Exit, Failure, usage
 from tensorfusion_iac.cli.output import Output, OutputOption, complain, show
 from tensorfusion_iac.cli.snapshots import from_cluster, from_files
 
 if TYPE_CHECKING:
     from tensorfusion_iac.kube.client import Object
+    from tensorfusion_iac.operations.bound import Held
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -38,6 +40,7 @@ def explain(
 
     Exit code 1 if one of the pods waits, or was refused.
     """
+    from tensorfusion_iac.operations.bound import held_by
     from tensorfusion_iac.operations.refused import refused
     from tensorfusion_iac.scheduling.decide import Decider
     from tensorfusion_iac.scheduling.explaining import Explaining
@@ -52,17 +55,26 @@ def explain(
     elif kubeconfig is not None:
         objects = from_cluster(kubeconfig)
     else:
-        raise usage("give --kubeconfig (or KUBECONFIG), or a dump with --file")
+        raise usage(f"give --kubeconfig (or KUBECONFIG), or a dump with --file; {LOCAL_ENV}")
     state = state_of(objects, agents_live=bool(file))
     found: dict[str, Any] = Explaining(state, Decider(state)).explain(kind, namespace, name) or {"pods": []}
     refusals = [] if kind == "pod" else refused(kind, namespace, name, objects if file else _creators(kubeconfig, namespace))
     if not found["pods"] and not refusals:
         raise Failure(_no_pods(objects, kind, namespace, name), Exit.PROBLEMS)
+    held = held_by({pod["uid"] for pod in found["pods"]}, objects)
     lines = [f"{namespace}/{name}: refused: {one.text}" for one in refusals]
-    lines += [f"{pod['namespace']}/{pod['name']}: {pod['state']}: {pod['text']}" for pod in found["pods"]]
+    lines += [f"{pod['namespace']}/{pod['name']}: {_state(pod, held[pod['uid']])}" for pod in found["pods"]]
     show(output, found | {"refused": [one.record() for one in refusals]}, "\n".join(lines))
     placed = all(pod["state"] == "bound" for pod in found["pods"])
     raise typer.Exit(Exit.OK if placed and not refusals else Exit.PROBLEMS)
+
+
+def _state(pod: dict[str, Any], cards: list[Held]) -> str:
+    """How a pod is, in words; a bound one's entry gets its `cards`."""
+    if pod["state"] != "bound":
+        return f"{pod['state']}: {pod['text']}"
+    pod["cards"] = [card.record() for card in cards]
+    return f"bound to {pod['node']}: {'; '.join(card.text() for card in cards)}" if cards else str(pod["text"])
 
 
 def _no_pods(objects: list[Object], kind: str, namespace: str, name: str) -> str:
@@ -105,4 +117,4 @@ def _creators(kubeconfig: Path | None, namespace: str) -> list[Object]:
     try:
         return asyncio.run(read(kubeconfig))
     except KubeError as error:
-        raise environment(str(error)) from None
+        raise no_answer(error) from None

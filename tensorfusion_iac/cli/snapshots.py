@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tensorfusion_iac.cli.exits import Exit, Failure, environment, usage
+from tensorfusion_iac.cli.cluster_access import no_answer
+from tensorfusion_iac.cli.exits import Exit, Failure, usage
 from tensorfusion_iac.cli.files import read_files
 from tensorfusion_iac.cli.objects import objects_in
+from tensorfusion_iac.cli.output import one_line
 from tensorfusion_iac.cli.yaml_text import plain
 
 if TYPE_CHECKING:
@@ -34,16 +36,29 @@ def from_cluster(kubeconfig: Path, more: Sequence[Resource] = ()) -> list[Object
     try:
         return asyncio.run(read())
     except KubeError as error:
-        raise environment(str(error)) from None
+        raise no_answer(error) from None
 
 
 def from_files(names: Sequence[str]) -> list[Object]:
-    """The objects of a dump: what `kubectl get ... -o yaml` prints of nodes, pods, GPUs, GPU nodes, pools and quotas."""
+    """The objects of a dump: what `kubectl get ... -o yaml` prints of nodes, pods, GPUs, GPU nodes, pools and quotas.
+
+    Raises Failure with everything that cannot be read.
+    """
+    from tensorfusion_iac.cli.dumped import problems_in
+
     documents, unreadable = read_files(names)
     objects, no_objects = objects_in(documents)
     if wrong := [*unreadable, *no_objects]:
         raise Failure("; ".join(place.text() for place in wrong), Exit.PROBLEMS)
-    return [plain(item.raw) for item in objects]
+    found = [(item, plain(item.raw)) for item in objects]
+    misshapen = [
+        f"{item.file}:{item.line}: {item.subject}: {one_line(problem.text())}"
+        for item, raw in found
+        for problem in problems_in(raw)
+    ]
+    if misshapen:
+        raise Failure("\n".join(misshapen), Exit.PROBLEMS)
+    return [raw for _, raw in found]
 
 
 def from_wishes(wishes: Sequence[str], pool: str) -> list[Object]:

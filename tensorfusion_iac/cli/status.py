@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorfusion_iac.cli.cluster_access import Context, Kubeconfig, ask
+from tensorfusion_iac.cli.cluster_access import Context, Kubeconfig, ask, observe_in
 from tensorfusion_iac.cli.output import Output, OutputOption, show, table
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ def status(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Show pools, workloads, quotas, and what waits with its reason."""
-    from tensorfusion_iac.operations.observing import USE, observe
+    from tensorfusion_iac.operations.observing import USE
     from tensorfusion_iac.operations.standing import standing
 
-    seen = ask(kubeconfig, context, lambda client: observe(client, USE))
+    seen = ask(kubeconfig, context, lambda client: observe_in(client, namespace, USE))
     tables = standing(seen, namespace)
-    data: dict[str, Any] = {one.title.lower(): one.record() for one in tables}
+    data: dict[str, Any] = {one.title.lower(): list(one.records) for one in tables}
     data["unreadable"] = {resource.plural: why for resource, why in seen.unreadable.items()}
     notes = [f"{resource.plural} cannot be read: {why}" for resource, why in seen.unreadable.items()]
     show(output, data, "\n\n".join([*map(_as_text, tables), *notes]))

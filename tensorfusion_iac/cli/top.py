@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorfusion_iac.cli.cluster_access import Context, Kubeconfig, ask
+from tensorfusion_iac.cli.cluster_access import Context, Kubeconfig, ask, observe_in
 from tensorfusion_iac.cli.output import Output, OutputOption, as_json, table
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def top(
     if once or output is Output.JSON:
         while True:
             seen = _look(kubeconfig, context, namespace)
-            typer.echo(as_json(_record(seen)) if output is Output.JSON else _as_text(seen))
+            typer.echo(as_json(_record(seen)) if output is Output.JSON else _as_text(seen, namespace))
             if once:
                 return
             time.sleep(period_s)
@@ -49,7 +49,7 @@ def _live(kubeconfig: Path | None, context: str | None, namespace: str | None, p
     try:
         with Live(Text("asking"), screen=True, auto_refresh=False) as live:
             while True:
-                live.update(Text(_as_text(_look(kubeconfig, context, namespace))), refresh=True)
+                live.update(Text(_as_text(_look(kubeconfig, context, namespace), namespace)), refresh=True)
                 time.sleep(period_s)
     except KeyboardInterrupt:
         return
@@ -58,12 +58,11 @@ def _live(kubeconfig: Path | None, context: str | None, namespace: str | None, p
 def _look(kubeconfig: Path | None, context: str | None, namespace: str | None) -> Use:
     from tensorfusion_iac.kube.resource import GPUS, PODS
     from tensorfusion_iac.operations.observed import namespace_of
-    from tensorfusion_iac.operations.observing import observe
     from tensorfusion_iac.operations.sampling import samples
     from tensorfusion_iac.operations.use import use
 
     async def look(client: Client) -> Use:
-        seen = await observe(client, (GPUS, PODS))
+        seen = await observe_in(client, namespace, (GPUS, PODS))
         found = await samples(client, seen.of(PODS))
         pods = [pod for pod in seen.of(PODS) if namespace in (None, namespace_of(pod))]
         return use(seen.of(GPUS), pods, found)
@@ -75,7 +74,7 @@ def _record(seen: Use) -> dict[str, Any]:
     return {"gpus": [card.record() for card in seen.cards], "pods": [pod.record() for pod in seen.pods]}
 
 
-def _as_text(seen: Use) -> str:
+def _as_text(seen: Use, namespace: str | None) -> str:
     cards = [
         (
             card.node, str(card.index), card.model, card.health, str(card.pods), _percent(card.compute_percent),
@@ -90,7 +89,8 @@ def _as_text(seen: Use) -> str:
         )
         for pod in seen.pods
     ]  # fmt: skip
-    return f"{table(_CARDS, cards)}\n\n{table(_PODS, pods) if pods else '(no pod holds a card)'}"
+    nobody = f"(no pod{'' if namespace is None else f' of namespace {namespace}'} holds a card)"
+    return f"{table(_CARDS, cards)}\n\n{table(_PODS, pods) if pods else nobody}"
 
 
 def _percent(value: float | None) -> str:

@@ -25,6 +25,7 @@ from tensorfusion_iac.kube.resource import (
     NODES,
     PODS,
     SECRETS,
+    STATEFUL_SETS,
     TENSOR_FUSION_WORKLOADS,
     VALIDATING_WEBHOOKS,
     Resource,
@@ -42,7 +43,7 @@ EVERYTHING = (
     GPU_POOLS, GPU_NODES, GPUS,
 )  # fmt: skip
 """What `doctor` looks at."""
-USE = (GPU_POOLS, GPU_NODES, GPUS, GPU_RESOURCE_QUOTAS, TENSOR_FUSION_WORKLOADS, PODS, DEPLOYMENTS)
+USE = (GPU_POOLS, GPU_NODES, GPUS, GPU_RESOURCE_QUOTAS, TENSOR_FUSION_WORKLOADS, PODS, DEPLOYMENTS, STATEFUL_SETS)
 """What `status` looks at."""
 
 _NAMESPACE = {SECRETS: SYSTEM_NAMESPACE, OWN_DEPLOYMENTS: SYSTEM_NAMESPACE}
@@ -63,6 +64,15 @@ async def observe(client: Client, resources: Iterable[Resource]) -> Observed:
         else:
             unreadable[resource] = str(answer)
     return Observed(datetime.now(UTC), objects, frozenset(absent), unreadable)
+
+
+async def there_is(client: Client, namespace: str) -> bool:
+    """Whether there is such a namespace; who may not read namespaces is not told that there is none."""
+    try:
+        await client.get(NAMESPACES, namespace)
+    except ApiError as error:
+        return not error.not_found
+    return True
 
 
 async def try_a_pod(client: Client, namespace: str) -> str | None:

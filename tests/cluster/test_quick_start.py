@@ -183,7 +183,10 @@ def test_doctor_says_what_is_wrong_and_what_to_do(demo: Demo, shown: str) -> Non
 
 def test_kubectl_has_our_commands_as_its_own(demo: Demo, shown: str) -> None:
     status = json.loads(demo.kubectl("tensorfusion", "status", "-n", "ml", "--output", "json"))
-    assert [(pool["pool"], pool["nodes"]) for pool in status["pools"]] == [("default-pool", "3 of 3")]
+    assert [(pool["pool"], pool["readyNodes"], pool["totalNodes"]) for pool in status["pools"]] == [("default-pool", 3, 3)]
+    assert "there is no namespace nosuch" in demo.operate("status", "-n", "nosuch", code=1)
+    assert "there is no namespace nosuch" in demo.operate("top", "--once", "-n", "nosuch", code=1)
+    assert "(no pod of namespace default holds a card)" in demo.operate("top", "--once", "-n", "default")
     assert {item["workload"] for item in status["workloads"]} >= {"chat", "train", "simulate"}
     assert (status["waiting"], status["unreadable"]) == ([], {})
     assert "nothing waits" in demo.kubectl("tensorfusion", "status")

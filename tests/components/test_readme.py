@@ -14,7 +14,7 @@ LEFT_OUT = "leave `crds`, `pool` and `gpupool=pool` out of\nthe ten lines"
 
 def ten_lines() -> ast.Module:
     (found,) = re.findall(r"^## Ten lines\n\n```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-    return ast.parse(found)
+    return ast.parse(str(found))
 
 
 def ran(run: Run, program: ast.Module) -> Ran:

@@ -140,7 +140,7 @@ def test_a_pending_pod_is_explained_from_a_dump(write: Any) -> None:
 def test_a_bound_pod_is_shown_with_its_gpus(write: Any) -> None:
     code, out, _ = run("explain", "pod/full", "-n", "ns", "-f", write("dump.yaml", *dump()))
     assert code == 0
-    assert out == "ns/full: bound: bound to n0, GPUs GPU-n0-0\n"
+    assert out == "ns/full: bound to n0: GPU 0 A100_SXM_80G (GPU-n0-0): 0 to 312 TFLOPS, 70Gi VRAM\n"
 
 
 def test_the_pods_of_a_workload_are_found_by_its_name(write: Any) -> None:

@@ -102,6 +102,68 @@ def test_pools_workloads_and_quotas_are_rows() -> None:
     assert rows("Quotas", seen) == (("ml", "q", "20 of 50", "8Gi of -", "2 of 4", "TFLOPS at 96 %"),)
 
 
+def test_amounts_are_shown_in_one_unit_with_one_decimal_and_given_to_programs_as_numbers() -> None:
+    status = {
+        "readyNodes": 3, "totalNodes": 3, "totalGPUs": 12, "availableTFlops": "3098.528572", "totalTFlops": "4000",
+        "availableVRAM": "601290Mi", "totalVRAM": "832Gi", "runningAppsCnt": 4,
+    }  # fmt: skip
+    seen = Observed(NOW, {GPU_POOLS: [{"metadata": {"name": "p"}, "status": status}]})
+    (row,) = rows("Pools", seen)
+    assert row[4:6] == ("3098.5 of 4000", "587.2Gi of 832Gi")
+    (record,) = standing(seen, None)[0].records
+    assert record == {
+        "pool": "p", "phase": "", "readyNodes": 3, "totalNodes": 3, "gpus": 12, "unhealthyGpus": 0,
+        "availableTflops": 3098.528572, "totalTflops": 4000.0, "availableVramBytes": 601290 * 2**20, "totalVramBytes": 832 * GIB, "workloads": 4,
+    }  # fmt: skip
+
+
+def a_deployment(name: str, replicas: int | None, pods: int, **annotations: str) -> dict[str, Any]:
+    marks = {f"tensor-fusion.ai/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    template = {"metadata": {"labels": {"tensor-fusion.ai/enabled": "true"}, "annotations": marks}}
+    return {
+        "metadata": {"name": name, "namespace": "ml", "uid": f"uid-{name}"},
+        "spec": {"replicas": replicas, "template": template}, "status": {"replicas": pods},
+    }  # fmt: skip
+
+
+def a_workload(name: str, *owners: str, ready: int, there: int) -> dict[str, Any]:
+    references = [{"kind": "Deployment", "name": owner, "uid": f"uid-{owner}"} for owner in owners]
+    status = {"phase": "Running", "readyWorkers": ready, "workerCount": there}
+    return {"metadata": {"name": name, "namespace": "ml", "ownerReferences": references}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("owners", "deployments", "ready"),
+    [
+        (("web",), [a_deployment("web", 4, 3)], "3 of 4"),
+        (("web",), [a_deployment("web", None, 3)], "3 of 1"),
+        (("web", "api"), [a_deployment("web", 4, 3), a_deployment("api", 2, 0)], "3 of 6"),
+        (("web",), [a_deployment("web", 9, 3, enabled_replicas="5")], "3 of 5"),
+        (("web", "job"), [a_deployment("web", 4, 3)], "3 of 3"),
+        ((), [], "3 of 3"),
+    ],
+)
+def test_ready_pods_are_counted_against_those_wanted(
+    owners: tuple[str, ...], deployments: list[dict[str, Any]], ready: str
+) -> None:
+    seen = Observed(NOW, {TENSOR_FUSION_WORKLOADS: [a_workload("web", *owners, ready=3, there=3)], DEPLOYMENTS: deployments})
+    assert next(row[3] for row in rows("Workloads", seen) if row[1] == "web") == ready
+
+
+def test_a_deployment_that_has_no_pods_at_all_is_shown() -> None:
+    plain = a_deployment("plain", 2, 0)
+    plain["spec"]["template"]["metadata"]["labels"] = {}
+    deployments = [
+        a_deployment("web", 4, 0), a_deployment("known", 2, 0), a_deployment("zero", 0, 0), a_deployment("runs", 1, 1),
+        a_deployment("shares", 1, 0, workload="known"), plain,
+    ]  # fmt: skip
+    seen = Observed(NOW, {TENSOR_FUSION_WORKLOADS: [a_workload("known", "known", ready=0, there=0)], DEPLOYMENTS: deployments})
+    assert rows("Workloads", seen) == (
+        ("ml", "known", "Running", "0 of 2", ""),
+        ("ml", "web", "Pending", "0 of 4", "it has no pods"),
+    )
+
+
 def test_a_namespace_leaves_the_others_out() -> None:
     seen = Observed(NOW, {PODS: [pod("a", phase="Pending"), pod("b", "web", phase="Pending")]})
     assert [row[1] for row in rows("Waiting", seen, "web")] == ["pod b"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import yaml
 from cli_runs import run
 
 from tensorfusion_iac.agent.driver import Card
@@ -105,3 +107,19 @@ def test_a_user_without_a_home_has_no_kubeconfig(monkeypatch: pytest.MonkeyPatch
 def test_without_a_kubeconfig_the_commands_say_so(tmp_path: Path, command: tuple[str, ...]) -> None:
     result = run(*command, "--kubeconfig", tmp_path / "none")
     assert (result.exit_code, "there is no kubeconfig" in result.output) == (3, True)
+    assert 'eval "$(tensorfusion local env)"' in result.output
+
+
+@pytest.mark.parametrize("command", [("doctor",), ("status",), ("top", "--once"), ("explain", "pod/a")])
+def test_where_nobody_answers_the_commands_say_what_to_look_at(tmp_path: Path, command: tuple[str, ...]) -> None:
+    with socket.socket() as taken:  # bound and not listening: nobody answers there
+        taken.bind(("127.0.0.1", 0))
+        cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{taken.getsockname()[1]}"}}
+        context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+        users = [{"name": "u", "user": {"token": "t"}}]
+        config = {"clusters": [cluster], "contexts": [context], "users": users, "current-context": "c"}
+        (tmp_path / "config").write_text(yaml.safe_dump(config))
+        result = run(*command, "--kubeconfig", tmp_path / "config")
+    assert result.exit_code == 3
+    assert "cannot reach the Kubernetes API" in result.output
+    assert "is the control plane up? `tensorfusion local up`" in result.output
