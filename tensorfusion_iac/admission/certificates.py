@@ -112,7 +112,8 @@ class Certificates:
                 except KubeError as error:
                     log.warning("lease %s: %s", name, error)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._to_report.wait(), _REPORT_S)
+                    async with asyncio.timeout(_REPORT_S):  # wait_for may lose a cancel before Python 3.12
+                        await self._to_report.wait()
         finally:
             with suppress(KubeError):
                 await asyncio.shield(self._client.delete(LEASES, name, self._place.namespace))
@@ -126,7 +127,8 @@ class Certificates:
             except KubeError as error:
                 log.warning("certificates: %s", error)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), _LOOK_S)
+                async with asyncio.timeout(_LOOK_S):
+                    await self._changed.wait()
 
     async def keep_once(self) -> None:
         """One look: the configurations first, since a new authority must be trusted before it is used."""

@@ -285,7 +285,8 @@ class Agent:
     async def _probe(self, enforcer: Enforcer, gpus_known: asyncio.Event) -> None:
         """Ask each card how it is, each five seconds; start the library anew while one is lost."""
         with suppress(TimeoutError):  # what an earlier agent found counts, if the API server can tell it
-            await asyncio.wait_for(gpus_known.wait(), PROBE_S)
+            async with asyncio.timeout(PROBE_S):  # wait_for may lose a cancel before Python 3.12
+                await gpus_known.wait()
         while True:
             lost = False
             for card in self.driver.cards():

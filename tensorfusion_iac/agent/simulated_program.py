@@ -210,7 +210,8 @@ class SimulatedAgents:
     async def _rounds(self) -> None:
         while True:
             try:
-                await asyncio.wait_for(self._changed.wait(), ROUND_S)
+                async with asyncio.timeout(ROUND_S):  # wait_for may lose a cancel before Python 3.12
+                    await self._changed.wait()
             except TimeoutError:
                 pass
             else:

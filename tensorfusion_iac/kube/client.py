@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,7 +18,7 @@ import aiohttp
 import orjson
 
 from tensorfusion_iac.kube.credentials import Credentials, from_kubeconfig, in_cluster
-from tensorfusion_iac.kube.errors import ApiError, ApiUnreachable
+from tensorfusion_iac.kube.errors import ApiError, ApiUnreachable, ApiUnreadable
 from tensorfusion_iac.kube.resource import Resource
 
 Object = dict[str, Any]
@@ -55,7 +56,8 @@ class Event:
 class Client:
     """One API server and one identity. Used as an async context manager; calls may run concurrently.
 
-    Every call raises ApiError for the server's refusal and ApiUnreachable if no answer came.
+    Every call raises ApiError for the server's refusal, ApiUnreachable if no answer came, ApiUnreadable if one came that is
+    no answer.
     """
 
     def __init__(self, credentials: Credentials) -> None:
@@ -103,8 +105,10 @@ class Client:
         items: list[Object] = []
         while True:
             page = await self._object("GET", resource.path(namespace), query)
-            items += page.get("items") or []
-            metadata = page.get("metadata") or {}
+            found, metadata = page.get("items") or [], page.get("metadata") or {}
+            if not isinstance(found, list) or not isinstance(metadata, dict):
+                raise ApiUnreadable("a list whose items or metadata are none")
+            items += found
             if not metadata.get("continue"):
                 return Listing(items, metadata.get("resourceVersion", ""))
             query["continue"] = metadata["continue"]
@@ -140,10 +144,10 @@ class Client:
                     raise _failure(response.status, await response.read())
                 try:
                     async for line in _lines(response.content.iter_any()):
-                        event = orjson.loads(line)
-                        if event["type"] == "ERROR":
-                            raise _failure(int(event["object"].get("code", 500)), orjson.dumps(event["object"]))
-                        yield Event(event["type"], event["object"])
+                        event = _event(line)
+                        if event.type == "ERROR":
+                            raise _failure(_status(event.object), orjson.dumps(event.object))
+                        yield event
                 finally:
                     _drop(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -238,7 +242,13 @@ class Client:
         body: Any = None,
         content_type: str = "application/json",
     ) -> Object:
-        answer: Object = orjson.loads(await self._request(method, path, query, body=body, content_type=content_type))
+        text = await self._request(method, path, query, body=body, content_type=content_type)
+        try:
+            answer = orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise ApiUnreadable(f"{error}, in {len(text)} bytes for {method} {path}") from error
+        if not isinstance(answer, dict):
+            raise ApiUnreadable(f"no object for {method} {path}")
         return answer
 
     async def _request(
@@ -276,6 +286,23 @@ class Client:
 def _query(**members: str | int) -> dict[str, str]:
     """Query parameters without those left empty."""
     return {name: str(value) for name, value in members.items() if value}
+
+
+def _event(line: bytes) -> Event:
+    """A line of a watch. What cannot be read is not quoted: it may be of a Secret."""
+    try:
+        found = orjson.loads(line)
+        return Event(found["type"], found["object"])
+    except orjson.JSONDecodeError as error:
+        raise ApiUnreadable(f"{error}, in an event of {len(line)} bytes") from error
+    except (KeyError, TypeError) as error:
+        raise ApiUnreadable("an event without type or object") from error
+
+
+def _status(failure: Any) -> int:
+    """The HTTP status that the `Status` object of an ERROR event stands for."""
+    code = failure.get("code") if isinstance(failure, dict) else None
+    return code if isinstance(code, int) else HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def _failure(status: int, body: bytes) -> ApiError:

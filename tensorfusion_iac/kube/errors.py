@@ -48,5 +48,12 @@ class ApiUnreachable(KubeError):  # noqa: N818 - says what is the matter
         super().__init__(f"cannot reach the Kubernetes API at {server}: {cause or type(cause).__name__}")
 
 
+class ApiUnreadable(KubeError):  # noqa: N818 - says what is the matter
+    """An answer came that is not what the API promises: cut JSON, or an object without what every object has."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"the answer of the Kubernetes API cannot be read: {what}")
+
+
 class CredentialsError(KubeError):
     """A kubeconfig or a service account cannot be used as it is; the text names the file and the field."""

@@ -11,13 +11,13 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
 from tensorfusion_iac.kube.client import Client, Object
-from tensorfusion_iac.kube.errors import ApiError, KubeError
+from tensorfusion_iac.kube.errors import ApiError, ApiUnreachable, ApiUnreadable, KubeError
 from tensorfusion_iac.kube.resource import Resource
 
 log = logging.getLogger(__name__)
@@ -26,6 +26,8 @@ Key = tuple[str, str]
 """Namespace (empty for cluster scope) and name."""
 
 RETRY_FIRST_S, RETRY_MOST_S = 0.2, 10.0
+MOMENT_S = 1.0
+"""A watch that ends sooner, and without news, is a fault of the server: as in client-go ("very short watch")."""
 
 
 class ChangeType(StrEnum):
@@ -61,6 +63,47 @@ def trimmed(item: Object) -> Object:
     return item
 
 
+def identity_of(item: Object) -> tuple[Key, str, str]:
+    """Key, UID and resourceVersion of an object as the server tells it. Raises ApiUnreadable if it has none."""
+    try:
+        metadata = item["metadata"]
+        name, uid, version = metadata["name"], metadata["uid"], metadata["resourceVersion"]
+        key = metadata.get("namespace", ""), name
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ApiUnreadable("an object without name, uid or resourceVersion") from error
+    if not (name and uid and version):
+        raise ApiUnreadable("an object whose name, uid or resourceVersion is empty")
+    return key, uid, version
+
+
+def version_of(bookmark: Object) -> str:
+    """Up to where a bookmark says that all was told. Raises ApiUnreadable if it does not say so."""
+    try:
+        version: str = bookmark["metadata"]["resourceVersion"]
+    except (KeyError, TypeError) as error:
+        raise ApiUnreadable("a bookmark without resourceVersion") from error
+    if not version:
+        raise ApiUnreadable("a bookmark whose resourceVersion is empty")
+    return version
+
+
+class Backoff:
+    """The pause before something is tried again: longer after each failure in a row, and spread at random."""
+
+    def __init__(self) -> None:
+        self._next_s = 0.0
+
+    def pause_s(self, least_s: float = 0.0) -> float:
+        """For one more failure, in seconds; the first of a row costs `least_s`."""
+        pause_s = max(self._next_s, least_s)
+        self._next_s = min(max(2 * pause_s, RETRY_FIRST_S), RETRY_MOST_S)
+        return pause_s * random.uniform(0.5, 1.0)  # noqa: S311 - spreads retries, hides nothing
+
+    def succeeded(self, but_pause_s: float = 0.0) -> None:
+        """The next failure is the first again, or costs at most `but_pause_s`."""
+        self._next_s = min(self._next_s, but_pause_s)
+
+
 class Informer:
     """The objects of one kind (of a namespace, or that a selector names), as they are on the server, a moment ago.
 
@@ -77,13 +120,15 @@ class Informer:
         field_selector: str = "",
         keep: Callable[[Object], Object] = trimmed,
         clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.resource = resource
         self.synced = asyncio.Event()
         """Set after the first complete list, and after its changes were handled."""
         self._client, self._namespace = client, namespace
         self._label_selector, self._field_selector = label_selector, field_selector
-        self._keep, self._clock = keep, clock
+        self._keep, self._clock, self._sleep = keep, clock, sleep
+        self._lists, self._watches = Backoff(), Backoff()
         self._objects: dict[Key, Object] = {}
         self._handlers: list[Handler] = []
         self._after_list: list[Callable[[Mapping[Key, Object]], None]] = []
@@ -121,21 +166,22 @@ class Informer:
 
     async def run(self) -> None:
         """List and watch for ever. Failures are logged, and tried again after a growing pause."""
-        pause_s = RETRY_FIRST_S
         while True:
             try:
                 await self._list()
-                pause_s = RETRY_FIRST_S
-                await self._follow()
-            except ApiError as error:
-                if not error.gone:
-                    log.warning("%s: %s", self.resource.plural, error)
-                    await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - spreads retries, hides nothing
-                    pause_s = min(pause_s * 2, RETRY_MOST_S)
             except KubeError as error:
-                log.warning("%s: %s", self.resource.plural, error)
-                await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311
-                pause_s = min(pause_s * 2, RETRY_MOST_S)
+                await self._rest(self._lists, error)
+            else:
+                self._lists.succeeded()
+                await self._follow()
+
+    async def _rest(self, backoff: Backoff, error: KubeError) -> None:
+        """Pause after a failure. A version that has become too old is none, the first time."""
+        gone = isinstance(error, ApiError) and error.gone
+        pause_s = backoff.pause_s(0.0 if gone else RETRY_FIRST_S)
+        if pause_s:
+            log.warning("%s: %s", self.resource.plural, error)
+            await self._sleep(pause_s)
 
     async def _list(self) -> None:
         self._relist.clear()
@@ -146,18 +192,20 @@ class Informer:
             field_selector=self._field_selector,
         )
         self._heard_at = self._clock()
-        found = {key_of(item): self._keep(item) for item in listing.items}
+        found = {key: (uid, version, item) for item in listing.items for key, uid, version in (identity_of(item),)}
+        if not listing.resource_version:
+            raise ApiUnreadable("a list without resourceVersion")
         for key in self._objects.keys() - found.keys():
             self._emit(ChangeType.DELETED, key, self._objects.pop(key))
-        for key, item in found.items():
-            self._take(key, item)
+        for key, (uid, version, item) in found.items():
+            self._take(key, uid, version, self._keep(item))
         for handler in self._after_list:
             handler(self._objects)
         self._version = listing.resource_version
         self.synced.set()
 
     async def _follow(self) -> None:
-        """Follow the watch until the server ends it for good, or until somebody wants a new list."""
+        """Follow the watch until it takes a new list to go on, or until somebody wants one."""
         watching = asyncio.ensure_future(self._watch())
         wanted = asyncio.ensure_future(self._relist.wait())
         try:
@@ -165,35 +213,63 @@ class Informer:
         finally:
             wanted.cancel()
             watching.cancel()
-            with suppress(asyncio.CancelledError):
-                await watching
+            await asyncio.wait({watching})  # not `await watching`, whose error would hide that we are cancelled
+        if not watching.cancelled():
+            watching.result()
 
     async def _watch(self) -> None:
-        while True:
-            events = self._client.watch(
-                self.resource,
-                self._namespace,
-                resource_version=self._version,
-                label_selector=self._label_selector,
-                field_selector=self._field_selector,
-            )
-            async with aclosing(events):
-                async for event in events:
-                    self._heard_at = self._clock()
-                    if event.type == "DELETED":
-                        key = key_of(event.object)
-                        if (old := self._objects.pop(key, None)) is not None:
-                            self._emit(ChangeType.DELETED, key, self._keep(event.object), old)
-                    elif event.type != "BOOKMARK":
-                        self._take(key_of(event.object), self._keep(event.object))
-                    self._version = event.object["metadata"]["resourceVersion"]
+        """Watch again whenever the server ends a watch, and return after a failure: only a list helps then.
 
-    def _take(self, key: Key, item: Object) -> None:
+        A server ends the watches of slow readers, many times in a row when it is busy: such a watch brought something, and
+        never costs more than the first pause.
+        """
+        while True:
+            version, began = self._version, self._clock()
+            try:
+                await self._stream()
+            except KubeError as error:
+                # A connection may break at any time; but a refusal may take a busy server more than a moment.
+                if self._clock() - began >= (MOMENT_S if isinstance(error, ApiUnreachable) else RETRY_MOST_S):
+                    self._watches.succeeded()
+                await self._rest(self._watches, error)
+                return
+            if self._clock() - began >= MOMENT_S:
+                self._watches.succeeded()
+            elif self._version != version:
+                self._watches.succeeded(but_pause_s=RETRY_FIRST_S)
+                await self._sleep(self._watches.pause_s())
+            elif pause_s := self._watches.pause_s():
+                log.warning("%s: the server ended a watch at once; next one in %.1f s", self.resource.plural, pause_s)
+                await self._sleep(pause_s)
+
+    async def _stream(self) -> None:
+        """One watch, from where the last one ended."""
+        events = self._client.watch(
+            self.resource,
+            self._namespace,
+            resource_version=self._version,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+        )
+        async with aclosing(events):
+            async for event in events:
+                self._heard_at = self._clock()
+                if event.type == "BOOKMARK":
+                    self._version = version_of(event.object)
+                    continue
+                key, uid, version = identity_of(event.object)
+                if event.type != "DELETED":
+                    self._take(key, uid, version, self._keep(event.object))
+                elif (old := self._objects.pop(key, None)) is not None:
+                    self._emit(ChangeType.DELETED, key, self._keep(event.object), old)
+                self._version = version
+
+    def _take(self, key: Key, uid: str, version: str, item: Object) -> None:
         old = self._objects.get(key)
-        if old is not None and old["metadata"]["uid"] != item["metadata"]["uid"]:
+        if old is not None and old["metadata"]["uid"] != uid:
             self._emit(ChangeType.DELETED, key, self._objects.pop(key))
             old = None
-        if old is not None and old["metadata"]["resourceVersion"] == item["metadata"]["resourceVersion"]:
+        if old is not None and old["metadata"]["resourceVersion"] == version:
             return
         self._objects[key] = item
         self._emit(ChangeType.ADDED if old is None else ChangeType.MODIFIED, key, item, old)

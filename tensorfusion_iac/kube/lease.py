@@ -78,8 +78,9 @@ class Lease:
                 await self._try()
         finally:
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            await asyncio.wait({task})  # not `await task`: a cancel that is meant for us would look like the work's own
+        if not task.cancelled():
+            task.result()
 
     async def _try(self) -> bool:
         """Take or renew the lease if that is allowed; whether it is ours now. Failures count as no."""
