@@ -65,7 +65,8 @@ def mutate(
 ) -> Decision:
     """Decide about one pod (raw JSON). Never raises, whatever the pod is.
 
-    `profile`, `pools` and `quota` are as in `api.resolve`. `grey` says which side of its grey release the pod is on, and
+    `profile`, `pools` and `quota` are as in `api.resolve`: without pools at hand, what they alone name (images) is not in the
+    patch. `grey` says which side of its grey release the pod is on, and
     `claim` names the slot that it took (SPEC §5); `global_default_priority_class` is the class that the API server gives to
     pods which name none.
     """
@@ -208,9 +209,6 @@ def _annotate(draft: Draft, resolution: Resolution, grey: Grey, claim: str | Non
 def _turn_on(draft: Draft, worker: WorkerSpec, context: _Context) -> None:
     """The edits of the mode table."""
     pool = context.pool_of(worker)
-    if pool is None and worker.mode is not Mode.LOCAL:
-        message = "{found} needs images that its pool names; give {accepted}"
-        draft.problems.append(Problem("gpupool", f"mode {worker.mode}", "the pool", message))
     _label(draft, worker)
     if worker.enabled_replicas is not None and context.facts.owner is not None:
         _keep_longer(draft)

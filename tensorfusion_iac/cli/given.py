@@ -113,10 +113,7 @@ class _Cluster:
         if self.pools is UNJUDGED and Source.DEFAULT in sources:
             return
         decision = mutate(pod, self.facts, profile=self.profile, pools=self.pools, quota=self.quota)
-        for problem in decision.problems:
-            about_images = self.pools is UNJUDGED and problem.field == "gpupool"
-            if problem not in found.problems and not about_images:
-                yield problem
+        yield from (problem for problem in decision.problems if problem not in found.problems)
 
 
 def _labels(raw: Mapping[str, Any]) -> Mapping[str, str]:

@@ -44,9 +44,9 @@ _FILE_HELP = (
 )
 _GIVE_POOL = "give it with --pool FILE, or in a file of --file"
 _NO_POOL = f"the pod's pool is not given, so its defaults are not in this answer; {_GIVE_POOL}"
-_NO_POOL_REFUSED = (
-    f"the pod's pool is not given, and it alone names the images; {_GIVE_POOL}. GPUs are remote unless the pod, its profile or "
-    'its pool says otherwise: with the annotation tensor-fusion.ai/is-local-gpu: "true" no image is needed'
+_NO_IMAGES = (
+    "GPUs are remote unless the pod, its profile or its pool says otherwise, and images are the pool's: give it with --pool "
+    'FILE, or with -f pool.yaml; with the annotation tensor-fusion.ai/is-local-gpu: "true" no image is needed'
 )
 _NAMESPACE_HELP = "The pod's namespace: its manifest, or its name."
 
@@ -69,7 +69,7 @@ def resolve(
     judged: the answer then holds for what the pod says itself. Without a quota there is none. Exit code 1 if the pod is refused.
     """
     from tensorfusion_iac.admission import AdmissionFacts, Grey, mutate
-    from tensorfusion_iac.api import UNJUDGED, Namespace, profile_name
+    from tensorfusion_iac.api import UNJUDGED, Mode, Namespace, profile_name
     from tensorfusion_iac.api.at_hand import pools_at_hand
     from tensorfusion_iac.cli.pod_templates import pod_of
 
@@ -94,14 +94,11 @@ def resolve(
     if its_profile is UNJUDGED:
         complain(f"note: WorkloadProfile {wanted} is not given (--profile), so what it says is not in this answer")
     if pools is UNJUDGED:
-        complain(f"note: {_NO_POOL_REFUSED if _lacks_pool(decision) else _NO_POOL}")
+        complain(f"note: {_NO_POOL}")
+        if decision.worker is not None and decision.worker.mode is not Mode.LOCAL:
+            complain(f"note: {_NO_IMAGES}")
     _show(output, pod, decision)
     raise typer.Exit(Exit.OK if decision.allowed else Exit.PROBLEMS)
-
-
-def _lacks_pool(decision: Decision) -> bool:
-    """Whether the pod is refused for want of what only its pool knows: the images of remote and standalone workers."""
-    return any(problem.field == "gpupool" for problem in decision.problems)
 
 
 def _show(output: Shown, pod: Any, decision: Decision) -> None:

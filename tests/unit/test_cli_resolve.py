@@ -113,11 +113,25 @@ def test_what_is_not_given_is_said(files: dict[str, Path]) -> None:
 REMOTE = {**POOL, "spec": {"componentConfig": {"worker": {"image": "worker:1"}, "client": {"image": "client:1"}}}}
 
 
-def test_a_remote_pod_without_its_pool_is_told_how_to_give_it() -> None:
-    result = run("resolve", "-f", "-", stdin=pod_with(PODS["local"]))
-    assert result.exit_code == 1
-    assert "it alone names the images; give it with --pool FILE, or in a file of --file" in result.stderr
+def test_a_remote_pod_without_its_pool_is_resolved_but_for_the_images(tmp_path: Path) -> None:
+    result = run("resolve", "-f", "-", "-o", "json", stdin=pod_with(PODS["local"]))
+    assert result.exit_code == 0
+    assert "images are the pool's: give it with --pool FILE, or with -f pool.yaml" in result.stderr
     assert f'{A}is-local-gpu: "true"' in result.stderr
+    resolved = json.loads(result.stdout)["resolved"]
+    assert (resolved["mode"], resolved["requests"]) == ("remote", {"vram": 2 * 2**30})
+    assert "pool" not in resolved
+    (tmp_path / "pool.yaml").write_text(yaml.safe_dump(REMOTE))
+    with_pool = run("resolve", "-f", "-", "-f", tmp_path / "pool.yaml", "-o", "json", stdin=pod_with(PODS["local"]))
+    assert (with_pool.exit_code, with_pool.stderr) == (0, "")
+    assert "client:1" in with_pool.stdout
+    assert "client:1" not in result.stdout
+
+
+def test_what_is_really_wrong_is_refused_without_the_pool_too() -> None:
+    result = run("resolve", "-f", "-", stdin=pod_with({f"{A}vram-request": "2 Gi"}))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "images" not in result.stderr
 
 
 def test_pools_profiles_quotas_and_the_namespace_may_stand_beside_the_pod(tmp_path: Path) -> None:

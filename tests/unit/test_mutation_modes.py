@@ -417,9 +417,11 @@ def test_the_patch_is_minimal() -> None:
     ]
 
 
-def test_pools_may_be_unknown_for_local_pods() -> None:
+def test_pools_may_be_unknown_and_what_they_alone_name_is_then_left_out() -> None:
     assert mutate(pod(LOCAL), FACTS).allowed
-    assert not mutate(pod(REMOTE), FACTS).allowed
+    remote = mutate(pod(REMOTE), FACTS)
+    assert remote.allowed
+    assert "initContainers" not in str(remote.patch)
 
 
 def test_a_pool_with_no_component_config_works() -> None:
