@@ -69,7 +69,7 @@ class AnnotatedWorkload(Component):
             self._refuse(planned.problems, naming)
             return
         spec, self._total = finish(planned, report, self._registered)
-        self.resource = self._create(resource_name, planned.metadata, spec, _child_opts(self, planned))
+        self.resource = self._create(resource_name, planned.metadata, spec, _child_opts(self, planned, opts))
         # No register_outputs: the engine writes the whole state once more for each call, in previews too, which is what a
         # program of many workloads then waits for (P7). Nothing reads a component's outputs from the state.
 
@@ -109,14 +109,21 @@ class AnnotatedWorkload(Component):
         return {**read, **arguments}
 
 
-def _child_opts(component: AnnotatedWorkload, planned: Plan) -> pulumi.ResourceOptions:
-    timeout = f"{planned.timeout_s:g}s" if planned.timeout_s is not None else None
+def _child_opts(component: AnnotatedWorkload, planned: Plan, opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions:
     named = is_deferred(planned.metadata) or "name" in planned.metadata
     return pulumi.ResourceOptions(
         parent=component,
         aliases=[root_urn(planned.shape.type_token, component.pulumi_resource_name)],
         # The provider asks for this itself where it replaces a named object; the engine's own replacements would collide.
         delete_before_replace=True if named else None,
-        custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout) if timeout else None,
+        custom_timeouts=_timeouts(planned, opts.custom_timeouts if opts is not None else None),
         hooks=tell_why(component, planned.shape.kind) if planned.waits else None,
     )
+
+
+def _timeouts(planned: Plan, given: pulumi.CustomTimeouts | None) -> pulumi.CustomTimeouts | None:
+    """The component's own, which Pulumi hands to no child; `timeout_s` goes first."""
+    if planned.timeout_s is None:
+        return given
+    timeout = f"{planned.timeout_s:g}s"
+    return pulumi.CustomTimeouts(create=timeout, update=timeout, delete=given.delete if given is not None else None)

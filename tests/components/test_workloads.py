@@ -377,3 +377,23 @@ def test_children_take_the_components_provider(run: Run) -> None:
     children = [item for item in run(program).registered if item.type.startswith("kubernetes:")]
     assert len(children) > 2
     assert {item.provider.rpartition("::")[0].rpartition("::")[2] for item in children} == {"cluster"}
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "expected"), [(None, ("11m", "12m", "13m")), (60, ("60s", "60s", "13m"))], ids=["alone", "beside timeout_s"]
+)
+def test_custom_timeouts_are_those_of_the_child(run: Run, timeout_s: float | None, expected: tuple[str, ...]) -> None:
+    given: list[pulumi.CustomTimeouts | None] = []
+
+    class Watched(tfi.AnnotatedDeployment):
+        def _create(self, name: str, metadata: Any, spec: Any, opts: pulumi.ResourceOptions) -> Any:
+            given.append(opts.custom_timeouts)
+            return super()._create(name, metadata, spec, opts)
+
+    timeouts = pulumi.CustomTimeouts(create="11m", update="12m", delete="13m")
+    opts = pulumi.ResourceOptions(custom_timeouts=timeouts)
+    ran = run(lambda: Watched("chat", image=IMAGE, vgpu=VGPU, timeout_s=timeout_s, opts=opts) and None)
+    assert ran.error is None
+    (found,) = given
+    assert found is not None
+    assert (found.create, found.update, found.delete) == expected
