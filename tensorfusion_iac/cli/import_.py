@@ -9,7 +9,7 @@ import typer
 from tensorfusion_iac.cli.exits import Exit, Failure, usage
 from tensorfusion_iac.cli.files import read_files
 from tensorfusion_iac.cli.objects import objects_in
-from tensorfusion_iac.cli.output import Output, OutputOption, complain, show
+from tensorfusion_iac.cli.output import Output, OutputOption, complain, one_line, show
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -32,6 +32,7 @@ def import_manifests(
     """
     from tensorfusion_iac.api.fields import AMOUNTS
     from tensorfusion_iac.cli.judge import judge
+    from tensorfusion_iac.cli.shapes import problems_in_manifest
     from tensorfusion_iac.cli.source.foreign import adopt
     from tensorfusion_iac.cli.source.program_source import program
 
@@ -41,7 +42,13 @@ def import_manifests(
     documents, unreadable = read_files(names)
     objects, no_objects = objects_in(documents)
     problems = [place.text() for place in (*unreadable, *no_objects)]
-    adopted = [adopt(item, time_slices) for item in objects]
+    misshapen = [list(problems_in_manifest(item)) for item in objects]
+    for item, found in zip(objects, misshapen, strict=True):
+        for line, problem in found:
+            where = f"line {line}: " if line else ""
+            problems.append(f"{item.file}: {item.subject}: {where}{one_line(problem.text())}")
+    # Only what has the shape of a manifest can be taken apart.
+    adopted = [adopt(item, time_slices) for item, found in zip(objects, misshapen, strict=True) if not found]
     objects, lost = [item for item, _ in adopted], {id(item): notes for item, notes in adopted}
     for verdict in judge(objects):
         # Asking for nothing is right where a quota gives defaults, and that may be in the cluster.

@@ -44,7 +44,7 @@ def from_files(names: Sequence[str]) -> list[Object]:
 
     Raises Failure with everything that cannot be read.
     """
-    from tensorfusion_iac.cli.dumped import problems_in
+    from tensorfusion_iac.cli.shapes import problems_in_dump
 
     documents, unreadable = read_files(names)
     objects, no_objects = objects_in(documents)
@@ -54,7 +54,7 @@ def from_files(names: Sequence[str]) -> list[Object]:
     misshapen = [
         f"{item.file}:{item.line}: {item.subject}: {one_line(problem.text())}"
         for item, raw in found
-        for problem in problems_in(raw)
+        for problem in problems_in_dump(raw)
     ]
     if misshapen:
         raise Failure("\n".join(misshapen), Exit.PROBLEMS)

@@ -195,6 +195,8 @@ def _grey_images(workload: Workload, stack: Stack, settings: Settings) -> Iterat
         )
 
 
+_PLACES = 20
+"""Digits before the point that leave room for one behind it in a Decimal of the usual precision."""
 _NUMBER: Mapping[str, Any] = {"type": "number", "minimum": 0}
 _PATTERNS: Mapping[str, Any] = {"type": "array", "items": {"type": "string", "minLength": 1}}
 _PRODUCTION: Schema = {
@@ -246,7 +248,8 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 
 def _number(value: Decimal) -> str:
-    return format_decimal(round(value, 1))
+    """To one place; of so many that no place is left, as they are."""
+    return format_decimal(value if value.adjusted() > _PLACES else round(value, 1))
 
 
 def _size(value: Decimal) -> str:

@@ -34,6 +34,9 @@ from tensorfusion_iac.scheduling.state import ClusterState
 TRIES = 8
 """How often it is rehearsed with other choices of the pods that go first."""
 
+MOST_PODS = 20_000
+"""Of one workload. More than that is rather a mistake than a plan, and would be rehearsed for minutes."""
+
 
 class Verdict(StrEnum):
     """The end of it: everything that changes runs; by chance; some of it waits; a rolling update never ends; or not known."""
@@ -90,6 +93,8 @@ def judge_fit(
     for one in workloads:
         uids = tuple(uid for uid, title in belongs.items() if title == one.title)
         way = ways[one.title]
+        if way.how is How.OBJECT and one.refused:
+            open_ends.append(f"{one.title}: it would be refused")
         if way.how in (How.NOTHING, How.KEPT, How.IN_PLACE, How.NEW_PODS, How.OBJECT):
             continue
         if one.after is not None and (one.after.unknown or one.after.unread_profile):
@@ -97,6 +102,9 @@ def judge_fit(
             continue
         if one.after is not None and one.after.problems:
             open_ends.append(f"{one.title}: admission would refuse its pods")
+            continue
+        if counts[one.title] > MOST_PODS:
+            open_ends.append(f"{one.title}: {counts[one.title]:,} pods are too many to rehearse, {MOST_PODS:,} at most")
             continue
         if way.how in (How.DELETED, How.REPLACED) and not one.change.deletes_first:
             leaving += uids

@@ -161,7 +161,8 @@ def _digest(text: str) -> Raw:
 
 def _errors(digest: Raw) -> Iterator[str]:
     messages: dict[str, str] = {}
-    for item in digest.get("diagnostics") or ():
+    listed = digest.get("diagnostics")
+    for item in listed if isinstance(listed, list) else ():
         if isinstance(item, Mapping) and item.get("severity") == "error":
             message = str(item.get("message") or "").strip().removeprefix("error: ")
             messages.setdefault(message, _resource(str(item.get("urn") or "")))

@@ -14,6 +14,8 @@ from tensorfusion_iac.report.cost import monthly
 from tensorfusion_iac.report.demand import Sum
 from tensorfusion_iac.report.fit import Fit
 
+_DIGITS = 20
+
 
 def record(report: Report) -> dict[str, Any]:
     """Amounts are text as in Kubernetes, memory in bytes, money in US dollars as text; null is not known."""
@@ -80,4 +82,7 @@ def _sum(of: Sum) -> dict[str, Any]:
 
 
 def _money(amount: Decimal | None) -> str | None:
-    return None if amount is None else format_decimal(amount.quantize(Decimal("0.0001")))
+    """To four places; of an absurd price, which leaves no room for them, as it is."""
+    if amount is None:
+        return None
+    return format_decimal(amount if amount.adjusted() > _DIGITS else amount.quantize(Decimal("0.0001")))

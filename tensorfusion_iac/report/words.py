@@ -130,7 +130,7 @@ def _by_container(template: Any) -> dict[str, str]:
 def _containers(template: Any) -> Iterator[Mapping[str, Any]]:
     spec = template.get("spec") if isinstance(template, Mapping) else None
     containers = spec.get("containers") if isinstance(spec, Mapping) else None
-    yield from (one for one in containers or () if isinstance(one, Mapping))
+    yield from (one for one in (containers if isinstance(containers, list) else ()) if isinstance(one, Mapping))
 
 
 def _other_fields(before: Any, after: Any) -> int:

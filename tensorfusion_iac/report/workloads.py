@@ -16,6 +16,7 @@ from tensorfusion_iac.api.context import UNJUDGED
 from tensorfusion_iac.api.names import ENABLED_LABEL, PREFIX
 from tensorfusion_iac.api.pod_templates import Template, pod_from, pods_at_once, template_of
 from tensorfusion_iac.api.resolve import resolve
+from tensorfusion_iac.api.values import MAX_INT32
 from tensorfusion_iac.api.worker import Source, WorkerSpec
 from tensorfusion_iac.report.preview import Change, Manifest, Path
 from tensorfusion_iac.report.world import World
@@ -121,12 +122,16 @@ def asked(manifest: Manifest, world: World) -> Asked | None:
     enabled = resolution.enabled or ENABLED_LABEL in unknown
     relevant = unknown if enabled else [name for name in unknown if name == ALL]
     problems = tuple(problem.text(annotation_naming) for problem in resolution.problems)
+    pods = pods_at_once(manifest.kind, manifest.raw)
+    if pods is not None and not 0 <= pods <= MAX_INT32:
+        problems = (*problems, f"{pods} is no number of pods that Kubernetes takes; give 0 to {MAX_INT32}")
+        pods = None
     return Asked(
         manifest,
         template.pod,
-        pods_at_once(manifest.kind, manifest.raw),
+        pods,
         enabled,
-        None if relevant else resolution.worker,
+        None if relevant or problems else resolution.worker,
         resolution.worker,
         resolution.sources,
         () if relevant else problems,

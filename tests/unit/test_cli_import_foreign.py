@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from cli_runs import run
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tensorfusion_iac.api import resolve
@@ -172,3 +172,75 @@ def test_the_program_declares_the_same_and_says_what_it_lost(raw: dict[str, Any]
     if "mig" not in str(raw):
         assert "# Deployment ml/chat: schedulerName" in imported.stdout
         assert "note: Deployment ml/chat: schedulerName" in imported.stderr
+
+
+SHAPES: list[tuple[tuple[str | int, ...], Any, str]] = [
+    (("metadata", "annotations"), ["a"], "metadata.annotations: a list is not an object"),
+    (("metadata", "labels"), {"a": 1}, "metadata.labels.a: 1 is not text; put it in quotes"),
+    (("spec", "template", "metadata"), [], "spec.template.metadata: a list is not an object"),
+    (("spec", "template", "metadata", "annotations"), "a", 'spec.template.metadata.annotations: "a" is not an object'),
+    (("spec", "template", "metadata", "labels"), ["app"], "spec.template.metadata.labels: a list is not an object"),
+    (("spec", "template", "spec", "containers", 1, "resources"), 7,
+     "spec.template.spec.containers[1].resources: 7 is not an object"),
+    (("spec", "template", "spec", "containers", 1, "resources"), {"limits": [1]},
+     "spec.template.spec.containers[1].resources.limits: a list is not an object"),
+    (("spec", "template", "spec", "containers", 1), 5, "spec.containers[1]: 5 is not a container with a name"),
+    (("spec", "template", "spec", "initContainers"), 5, "spec.initContainers: 5 is not a list of containers"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "value", "says"), SHAPES)
+def test_what_has_not_the_shape_of_a_manifest_is_named_and_nothing_is_written(
+    tmp_path: Path, place: tuple[str | int, ...], value: Any, says: str
+) -> None:
+    raw = json.loads(json.dumps(manifest(HAMI, {})))
+    at: Any = raw
+    for step in place[:-1]:
+        at = at[step]
+    at[place[-1]] = value
+    file = tmp_path / "m.json"
+    file.write_text(json.dumps(raw))
+    result = run("import", "-f", file)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == f"error: {file}: Deployment ml/chat: {says}\n"
+
+
+def test_one_object_of_another_shape_hides_no_problem_of_the_others(tmp_path: Path) -> None:
+    odd, wrong = manifest(HAMI), manifest(HAMI, {})
+    odd["metadata"]["annotations"] = 3
+    wrong["spec"]["template"]["spec"]["volumes"] = 5
+    file = tmp_path / "m.yaml"
+    file.write_text(yaml.safe_dump_all([odd, wrong]))
+    said = run("import", "-f", file).stderr
+    assert "line 4: metadata.annotations: 3 is not an object" in said
+    assert "spec.volumes: 5 is not a list" in said
+
+
+def test_a_template_with_no_metadata_gets_its_own(tmp_path: Path) -> None:
+    raw = manifest(HAMI)
+    raw["spec"]["template"]["metadata"] = None
+    found, _ = adopted(raw)
+    assert ours(found) == FRACTION
+
+
+_JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["limits", "app", "name", "a"]), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(place=st.sampled_from(sorted({place[:depth] for place, *_ in SHAPES for depth in range(1, 9)}, key=str)), junk=_JUNK)
+def test_no_shape_ends_in_a_traceback(tmp_path: Path, place: tuple[str | int, ...], junk: Any) -> None:
+    raw = json.loads(json.dumps(manifest(HAMI, {})))
+    at: Any = raw
+    for step in place[:-1]:
+        at = at[step]
+    if isinstance(at, list) or isinstance(place[-1], str):
+        at[place[-1]] = junk
+    file = tmp_path / "m.json"
+    file.write_text(json.dumps(raw))
+    assert run("import", "-f", file).exit_code in (0, 1)

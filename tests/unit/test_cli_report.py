@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_runs import run
-from recorded_previews import CLUSTER, GOLDEN, PREVIEWS
+from recorded_previews import CLUSTER, GOLDEN, PREVIEWS, objects
 
 from tensorfusion_iac.report import Kind
 
@@ -127,3 +129,56 @@ def test_wrong_usage(words: tuple[str, ...], says: str) -> None:
 def test_the_guide_tells_every_kind_of_risk_and_no_other() -> None:
     guide = (PREVIEWS.parents[2] / "docs" / "guides" / "report.md").read_text()
     assert re.findall(r"^\| `([a-z-]+)` \|", guide, re.MULTILINE) == [kind.value for kind in Kind]
+
+
+def at(kind: str, *path: str | int, value: Any) -> tuple[str, tuple[str | int, ...], Any]:
+    return kind, path, value
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (at("GPU", "metadata", value=5), "metadata: 5 is not an object"),
+        (at("GPU", "status", "index", value="None"), 'status.index: "None" is not a whole number, without quotes'),
+        (at("GPU", "status", "index", value=2**31), f"status.index: {2**31} is too large; give at most 2147483647"),
+        (at("GPU", "status", "numaNode", value="1"), 'status.numaNode: "1" is not a whole number, without quotes'),
+        (at("GPU", "status", "uuid", value={"a": 1}), "status.uuid: an object is not text; put it in quotes"),
+        (at("GPU", "status", "nodeName", value=["n"]), "status.nodeName: a list is not text; put it in quotes"),
+        (at("GPU", "status", "vendor", value=1), "status.vendor: 1 is not text; put it in quotes"),
+        (at("GPU", "status", "model", value=1), "status.model: 1 is not text; put it in quotes"),
+        (at("GPU", "status", "capacity", value="80Gi"), 'status.capacity: "80Gi" is not an object'),
+        (at("GPU", "status", "capacity", "vram", value="9E"), "status.capacity.vram: "),
+        (at("GPU", "status", "capacity", "tflops", value="1e30"), "status.capacity.tflops: "),
+        (at("GPU", "status", "nvLink", value=[1]), "status.nvLink: a list is not an object"),
+        (at("GPU", "status", "partitions", value=3), "status.partitions: 3 is not a list"),
+        (at("GPUNode", "spec", "poolName", value={"a": 1}), "spec.poolName: an object is not text; put it in quotes"),
+        (at("GPUNode", "status", value="ready"), 'status: "ready" is not an object'),
+        (at("Node", "metadata", "labels", value="gpu"), 'metadata.labels: "gpu" is not an object'),
+        (at("Pod", "spec", value=[]), "spec: a list is not an object"),
+        (at("Pod", "metadata", "uid", value=[1]), "metadata.uid: a list is not text; put it in quotes"),
+    ],
+)
+def test_what_was_edited_in_a_snapshot_into_another_shape_is_named(
+    tmp_path: Path, edit: tuple[str, tuple[str | int, ...], Any], says: str
+) -> None:
+    kind, path, value = edit
+    items = copy.deepcopy(objects())
+    place: Any = next(item for item in items if item["kind"] == kind)
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    for command in (("report", PREVIEWS / "grow.json", "--snapshot", file), ("explain", "pod/chat", "-n", "ml", "-f", file)):
+        result = run(*command)
+        assert (result.exit_code, result.stdout) == (1, "")
+        said = rf"error: {re.escape(str(file))}:\d+: {kind} \S.*: {re.escape(says)}.*\n"
+        assert re.fullmatch(said, result.stderr), result.stderr
+
+
+def test_objects_of_a_snapshot_that_nobody_reads_may_have_any_shape(tmp_path: Path) -> None:
+    others = [{"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "spec": [1], "status": "x"}]
+    file = tmp_path / "others.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": others}))
+    result = run("report", PREVIEWS / "grow.json", "--snapshot", CLUSTER, "--snapshot", file)
+    assert result.stdout == (GOLDEN / "grow.md").read_text()

@@ -175,3 +175,13 @@ def test_a_wrong_workload_is_judged_by_no_amount() -> None:
     wrong = deployment(asking(qos="urgent", vram_limit="1Gi"))
     assert len(judged("valid-workloads", {}, [wrong])) == 2
     assert judged("max-gpus", {"max": 0}, [wrong]) == []
+
+
+@pytest.mark.parametrize("replicas", [2**31 - 1, 10**30, 10**300])
+@pytest.mark.parametrize(
+    ("rule", "settings"), [("max-tflops", {"max": 1}), ("max-vram", {"max": "1Gi"}), ("max-gpus", {"max": 1}),
+                           ("max-cost-per-month", {"max_usd": 1})]
+)  # fmt: skip
+def test_an_absurd_number_of_replicas_is_above_every_maximum(rule: str, settings: dict[str, Any], replicas: int) -> None:
+    (found,) = judged(rule, settings, [pool(), deployment(asking(gpu_model="A100"), replicas=replicas)])
+    assert "above" in found

@@ -457,3 +457,42 @@ def test_a_workload_whose_priority_class_never_preempts_evicts_nobody(
     fit = told(scaled("training", (2, 12), meek), objects_of=pods_edited("training", 2, high)).fit
     assert fit is not None
     assert ({one.owner: one.pods for one in fit.waiting}, bool(fit.evicted)) == ({"ml/training": waits}, evicts)
+
+
+@pytest.mark.parametrize("replicas", [-1, 2**31, 10**30])
+def test_a_number_of_pods_that_kubernetes_refuses_is_said_and_not_judged(replicas: int) -> None:
+    report = told(spec("search", replicas=replicas))
+    assert f"{replicas} is no number of pods that Kubernetes takes; give 0 to 2147483647" in report.risks[0].text
+    assert report.fit is not None
+    assert (report.fit.verdict, report.fit.not_judged) == (Verdict.UNKNOWN, ("ml/search: it would be refused",))
+    assert record(report)["cost"]
+
+
+def test_more_pods_than_can_be_rehearsed_are_not_judged() -> None:
+    fit = told(spec("search", replicas=2**31 - 1)).fit
+    assert fit is not None
+    assert fit.not_judged == ("ml/search: 2,147,483,647 pods are too many to rehearse, 20,000 at most",)
+
+
+@pytest.mark.parametrize("containers", [5, "c", {"name": "c"}, [5]])
+def test_containers_of_another_shape_are_refused_and_reported(containers: Any) -> None:
+    report = told(update("search", lambda inputs: inputs["spec"]["template"]["spec"].update(containers=containers)))
+    assert "refused" in kinds(report)
+    assert markdown(report)
+
+
+@pytest.mark.parametrize("diagnostics", [1.5, "x", {"severity": "error"}, [3]])
+def test_diagnostics_of_another_shape_say_nothing(diagnostics: Any) -> None:
+    assert told(lambda digest: digest.update(diagnostics=diagnostics)).errors == ()
+
+
+def test_an_absurd_price_is_told_as_it_is() -> None:
+    def change(digest: dict[str, Any]) -> None:
+        for step in (*steps(digest, "GPUPool", "big"), *steps(digest, "GPUPool", "small")):
+            pricing = [{"qos": qos, "requests": {"perFP16TFlopsPerHour": "$" + "9" * 30}} for qos in ("low", "medium", "high")]
+            step["newState"]["inputs"]["spec"]["qosConfig"] = {"pricing": pricing}
+
+    report = told(change)
+    cost = record(report)["cost"]["usdPerHour"]["after"]
+    assert cost is not None
+    assert len(cost) > 30

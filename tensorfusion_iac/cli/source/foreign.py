@@ -89,7 +89,8 @@ class _Adopted:
 def adopt(item: Object, time_slices: int | None = None) -> tuple[Object, list[str]]:
     """The object in our annotations, and what could not be carried over; unchanged if its pods ask in no other dialect.
 
-    `time_slices`: into how many the cluster's device plugin cuts a card, if it does.
+    Its metadata and its containers' resources must have their shape (`cli.shapes`). `time_slices`: into how many the
+    cluster's device plugin cuts a card, if it does.
     """
     template = template_of(item)
     if template is None or get(template.pod, ("metadata", "labels", ENABLED_LABEL)) is not None:
@@ -107,7 +108,7 @@ def adopt(item: Object, time_slices: int | None = None) -> tuple[Object, list[st
         return item, []
     _amounts(asked, found, pod, time_slices)
     _scheduling(pod, dialect, found)
-    metadata = pod.setdefault("metadata", {})
+    metadata = pod["metadata"] = pod.get("metadata") or {}
     metadata["labels"] = {**(metadata.get("labels") or {}), ENABLED_LABEL: "true"}
     ours = {key(name): value for name, value in found.annotations.items()}
     kept = {name: value for name, value in (metadata.get("annotations") or {}).items() if name not in (_MODEL, *_DROPPED)}
