@@ -391,3 +391,51 @@ def test_an_interrupt_ends_the_program_and_the_host_in_silence(tmp_path: Path, e
     assert "canceled" in printed
     assert "Traceback" not in printed
     assert not Path(f"/proc/{pid_file.read_text()}").exists()
+
+
+HOOKED = """
+import time
+from pathlib import Path
+import pulumi
+from pulumi.dynamic import Resource, ResourceProvider
+
+here = str(Path.cwd())
+
+class Failing(ResourceProvider):
+    def create(self, props):
+        folder = Path(props["folder"])
+        (folder / "begun").touch()
+        while not (folder / "interrupted").exists():
+            time.sleep(0.05)
+        raise Exception("it was cut off")
+
+class Failure(Resource):
+    pass
+
+async def why(args):
+    (Path(here) / "asked").touch()
+    return False
+
+hooks = pulumi.ResourceHookBinding(on_error=[pulumi.ErrorHook("why", why)])
+Failure(Failing(), "failure", {"folder": here}, opts=pulumi.ResourceOptions(hooks=hooks))
+"""
+
+
+def test_an_interrupted_program_still_answers_its_error_hooks(tmp_path: Path, environment: dict[str, str]) -> None:
+    here = project(tmp_path / "project", environment, HOOKED)
+    command = ["pulumi", "up", "--yes", "--skip-preview", "--non-interactive"]
+    with subprocess.Popen(
+        command, cwd=here.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        deadline = time.monotonic() + PATIENCE_S
+        while not (here.folder / "begun").exists():
+            assert time.monotonic() < deadline and process.poll() is None, "the resource was not begun"
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        time.sleep(1)  # the engine tells the host, which interrupts the program
+        (here.folder / "interrupted").touch()
+        printed, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode != 0
+    assert "hook" not in printed, printed
+    assert "it was cut off" in printed
+    assert (here.folder / "asked").exists(), printed

@@ -17,6 +17,7 @@ from types import FrameType
 
 SHOWN = 32  # the engine's word for "the user has seen the reason": RunResponse.bail
 NO_PULUMI = 33
+LAST_CALLS_S = 4.0  # less than the host's patience with an interrupted program
 
 
 def main() -> int:
@@ -71,8 +72,9 @@ def _run(program: Path, parallel: int) -> int:
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     loop.set_default_executor(ThreadPoolExecutor(max_workers=max(parallel, 1) * 4))
+    stack = loop.create_task(run_in_stack(run_program))
     try:
-        loop.run_until_complete(run_in_stack(run_program))
+        loop.run_until_complete(stack)
     except pulumi.RunError as error:
         _show(str(error))
         return SHOWN
@@ -82,7 +84,9 @@ def _run(program: Path, parallel: int) -> int:
         _show(f"the engine refused a request: {error.details()}")
         return SHOWN
     except KeyboardInterrupt:
-        return SHOWN  # how the host stops a program: the engine knows
+        # How the host stops a program: the engine knows. What it had begun fails now, and then it calls the program's hooks.
+        loop.run_until_complete(asyncio.wait([stack], timeout=LAST_CALLS_S))
+        return SHOWN
     except Exception as error:  # noqa: BLE001 -- whatever a user's program raises
         _show(f"the program failed with an unhandled exception:\n{_traceback(error)}")
         return SHOWN
