@@ -86,7 +86,7 @@ class Placing:
         self.had_choice = False
         self._luck = luck
         self._started: set[_Group] = set()
-        """Groups of which enough were placed at a time, and some still are."""
+        """Groups of which enough were placed at a time, and some still are: others of them start one by one."""
         self._hopeless: set[Hashable] = set()
         """What found no place since room was last freed: as long as none is, asking again is of no use."""
 
@@ -131,14 +131,16 @@ class Placing:
         self.had_choice |= len(kinds) > len({priority for priority, *_ in kinds})
         if self._luck is not None:
             self._luck.shuffle(waiting)
+        tried: set[_Group] = set()
         for pod in sorted(waiting, key=lambda one: -one.priority):
             group = _group_of(pod)
             if self.is_placed(pod.uid):
                 continue  # with its gang
-            if group is not None and not self._has_started(group, gangs[group]):
-                moved |= self._start(group, gangs[group])
-            else:
+            if group is None or group in self._started:
                 moved |= self._place_or_evict(pod)
+            elif group not in tried:
+                tried.add(group)
+                moved |= self._start(group, gangs[group])
         return moved
 
     def _place_or_evict(self, pod: Pod) -> bool:
@@ -181,6 +183,7 @@ class Placing:
             self.evicted.append(Evicted(victim.owner, victim.namespace, found.node, pod.owner))
             self._release(uid)
             self.pods[uid] = self.pods.pop(uid)  # its successor comes last
+        self._gangs()
         return self._place(pod)
 
     # Pods that start together.
@@ -192,17 +195,12 @@ class Placing:
             if (group := _group_of(pod)) is not None:
                 found.setdefault(group, []).append(pod)
         for group, members in found.items():
-            self._has_started(group, members)
+            placed = sum(1 for pod in members if self.is_placed(pod.uid))
+            if placed >= group.gang.needed:
+                self._started.add(group)
+            elif not placed:
+                self._started.discard(group)
         return found
-
-    def _has_started(self, group: _Group, members: Sequence[Pod]) -> bool:
-        """Whether enough members were placed at a time and some still are: others then start one by one."""
-        placed = sum(1 for pod in members if self.is_placed(pod.uid))
-        if placed >= group.gang.needed:
-            self._started.add(group)
-        elif not placed:
-            self._started.discard(group)
-        return group in self._started
 
     def _start(self, group: _Group, members: Sequence[Pod]) -> bool:
         """Place as many members as it takes, or none."""
@@ -212,6 +210,7 @@ class Placing:
             return False
         placed = self._place_in_turn(first)
         if len(placed) == len(first):
+            self._started.add(group)
             return True
         self._take_back(placed)
         self._hopeless.add(asks)
@@ -240,7 +239,7 @@ class Placing:
 
     def _why(self, pod: Pod, gangs: Mapping[_Group, Sequence[Pod]]) -> Explanation:
         group = _group_of(pod)
-        if group is None or self._has_started(group, gangs[group]):
+        if group is None or group in self._started:
             return self._explained(pod)
         first, missing = self._first(group, gangs[group])
         needed = group.gang.needed

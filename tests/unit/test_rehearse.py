@@ -329,6 +329,15 @@ def test_a_roll_that_changes_how_many_start_together_never_ends_for_its_surge_is
     assert stuck.would_fit
 
 
+def test_a_gang_that_is_evicted_as_a_whole_comes_back_as_a_whole() -> None:
+    books = Books()
+    books.run("gang", 2, 60, priority=-10, gang=Gang("gang", 2))
+    books.wait("gang", 1, 25, priority=-10, gang=Gang("gang", 2))
+    high = Pod("", "high", "ns", claim(50, gpus=2), 10_000)
+    outcome = books.rehearse(Roll("high", high, 1))
+    assert waiting(outcome) == {"gang": 3}, "there is room for the one of 25Gi alone"
+
+
 @pytest.mark.parametrize("more", [{"preempts": False}, {"gang": Gang("high", 1)}])
 def test_pods_whose_class_never_preempts_and_gangs_evict_nobody(more: dict[str, Any]) -> None:
     books = Books()
