@@ -113,7 +113,8 @@ def test_amounts_are_shown_in_one_unit_with_one_decimal_and_given_to_programs_as
     (record,) = standing(seen, None)[0].records
     assert record == {
         "pool": "p", "phase": "", "readyNodes": 3, "totalNodes": 3, "gpus": 12, "unhealthyGpus": 0,
-        "availableTflops": 3098.528572, "totalTflops": 4000.0, "availableVramBytes": 601290 * 2**20, "totalVramBytes": 832 * GIB, "workloads": 4,
+        "availableTflops": 3098.528572, "totalTflops": 4000.0,
+        "availableVramBytes": 601290 * 2**20, "totalVramBytes": 832 * GIB, "workloads": 4,
     }  # fmt: skip
 
 
