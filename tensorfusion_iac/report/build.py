@@ -108,18 +108,20 @@ def _rows(workloads: Sequence[Workload], ways: Mapping[str, Way], counts: Mappin
         way = ways[one.title]
         if way.how in (How.NOTHING, How.OBJECT):
             continue
-        what = described(one, counts[one.title])
+        refused = one.after is not None and bool(one.after.problems)
+        what = ("its pods would be refused",) if refused else described(one, counts[one.title])
         yield Row(one.title, one.kind, way.how, what or ("nothing that GPUs are asked for",), way.text)
 
 
 def _is_open(side: Asked) -> bool:
-    return bool(side.unknown or side.unread_profile)
+    """Whether it cannot be told what it asks for."""
+    return bool(side.unknown or side.unread_profile or side.problems)
 
 
 def _workers(workloads: Sequence[Workload], side: int, counts: Mapping[str, tuple[int, int]]) -> Iterator[tuple[WorkerSpec, int]]:
     for one in workloads:
         found = (one.before, one.after)[side]
-        if found is not None and found.worker is not None and not (side == 1 and found.problems):
+        if found is not None and found.worker is not None:
             yield found.worker, counts[one.title][side]
 
 

@@ -39,12 +39,15 @@ MOST_PODS = 20_000
 
 
 class Verdict(StrEnum):
-    """The end of it: everything that changes runs; by chance; some of it waits; a rolling update never ends; or not known."""
+    """The end of it: everything that changes runs; by chance; some of it waits; a rolling update never ends; admission would
+    refuse some of it; or that is not known.
+    """
 
     FITS = "fits"
     MAY_WAIT = "may-wait"
     WAITS = "waits"
     DEADLOCK = "deadlock"
+    REFUSED = "refused"
     UNKNOWN = "unknown"
 
 
@@ -89,12 +92,13 @@ def judge_fit(
     pods = {pod.uid: _pod(pod, belongs.get(pod.uid, f"{pod.namespace}/{pod.worker.workload}")) for pod in state.pods.values()}
     rolls: list[Roll] = []
     leaving: list[str] = []
-    open_ends = list(not_judged)
+    open_ends, refused = list(not_judged), False
     for one in workloads:
         uids = tuple(uid for uid, title in belongs.items() if title == one.title)
         way = ways[one.title]
         if way.how is How.OBJECT and one.refused:
             open_ends.append(f"{one.title}: it would be refused")
+            refused = True
         if way.how in (How.NOTHING, How.KEPT, How.IN_PLACE, How.NEW_PODS, How.OBJECT):
             continue
         if one.after is not None and (one.after.unknown or one.after.unread_profile):
@@ -102,6 +106,7 @@ def judge_fit(
             continue
         if one.after is not None and one.after.problems:
             open_ends.append(f"{one.title}: admission would refuse its pods")
+            refused = True
             continue
         if counts[one.title] > MOST_PODS:
             open_ends.append(f"{one.title}: {counts[one.title]:,} pods are too many to rehearse, {MOST_PODS:,} at most")
@@ -117,7 +122,8 @@ def judge_fit(
     def tried(luck: Random | None) -> tuple[Fit, bool]:
         outcome = rehearse(state.ledger, ordered, rolls, leaving=leaving, resizes=resizes, luck=luck)
         state.ledger.restore(booked)
-        return _fit(outcome, changed, open_ends, pools_before), outcome.by_chance
+        fit = _fit(outcome, changed, open_ends, pools_before)
+        return (replace(fit, verdict=Verdict.REFUSED) if refused and fit.verdict is Verdict.UNKNOWN else fit), outcome.by_chance
 
     likeliest, by_chance = tried(None)
     others = [tried(Random(seed))[0] for seed in range(TRIES)] if by_chance else []  # noqa: S311 (dice, no secrets)

@@ -31,6 +31,7 @@ VERDICTS = {
     Verdict.MAY_WAIT: "it may not fit: that depends on which pods their controllers take away first",
     Verdict.WAITS: "it does not fit",
     Verdict.DEADLOCK: "there is room, but a rolling update would never end",
+    Verdict.REFUSED: "admission would refuse pods of it: see the risks",
     Verdict.UNKNOWN: "what is known fits; the rest cannot be told before the deployment",
 }
 
@@ -82,7 +83,8 @@ def _summary(report: Report) -> Iterator[str]:
     if report.errors:
         yield "**The preview failed; this report covers only what it shows.**"
         yield ""
-    yield f"- **Workloads with GPUs:** {told or 'no change'}" + (f"; {report.unchanged} unchanged" if report.unchanged else "")
+    nothing = "not known" if report.errors else "no change"
+    yield f"- **Workloads with GPUs:** {told or nothing}" + (f"; {report.unchanged} unchanged" if report.unchanged else "")
     if report.fit is None:
         yield "- **Fit:** not judged, for no cluster was given (`--kubeconfig` or `--snapshot`)"
     else:
@@ -109,7 +111,7 @@ def _total_cost(report: Report) -> Iterator[str]:
             missing.setdefault(cost.missing, []).append(cost.title)
     before, after = report.total_cost()
     sums = f"{usd(before)} \N{RIGHTWARDS ARROW} {usd(after)} USD an hour"
-    if missing and all(cost.missing for cost in report.costs):
+    if (missing or report.errors) and all(cost.missing for cost in report.costs):
         yield "- **Cost:** not known"
     else:
         yield f"- **Cost:** {sums}" + (", and what is not known" if missing else "")

@@ -183,6 +183,15 @@ def test_an_end_that_is_chance_is_said_to_be_with_its_odds() -> None:
     assert told(edit, objects_of=Cluster(tuple(kept), agents_live=True)) == report, "the same cluster, the same report"
 
 
+def test_a_workload_that_admission_would_refuse_is_not_said_to_fit_to_ask_for_nothing_or_to_need_nothing() -> None:
+    report = told(annotated("search", qos="urgent"))
+    assert report.fit is not None
+    assert report.fit.verdict is Verdict.REFUSED
+    assert row(report, "ml/search")[1] == ("its pods would be refused",)
+    assert report.open_demand == ("ml/search",)
+    assert "admission would refuse pods of it" in markdown(report)
+
+
 def whole_cards(digest: dict[str, Any]) -> None:
     annotated("search", vram_request=None, compute_percent_request=None, dedicated_gpu="true", gpu_model="A100")(digest)
 
@@ -464,7 +473,7 @@ def test_a_number_of_pods_that_kubernetes_refuses_is_said_and_not_judged(replica
     report = told(spec("search", replicas=replicas))
     assert f"{replicas} is no number of pods that Kubernetes takes; give 0 to 2147483647" in report.risks[0].text
     assert report.fit is not None
-    assert (report.fit.verdict, report.fit.not_judged) == (Verdict.UNKNOWN, ("ml/search: it would be refused",))
+    assert (report.fit.verdict, report.fit.not_judged) == (Verdict.REFUSED, ("ml/search: it would be refused",))
     assert record(report)["cost"]
 
 
