@@ -1,7 +1,8 @@
 """The scheduler's figures of TARGETS.md: decisions over HTTP (P1, P2), a real cluster's drain (P3), and fill (P5).
 
 P1 and P2 run the extender's own server in a process of its own, against a bare aiohttp handler that parses and answers the
-same bodies. P3 starts etcd, kube-apiserver, kube-scheduler and KWOK; TENSORFUSION_SKIP_P3=1 leaves it out.
+same bodies. P3 starts etcd, kube-apiserver, kube-scheduler and KWOK; TENSORFUSION_P3=1000x1000 says how many nodes and pods,
+0 leaves it out.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from scheduling_fill import fill
 def rows() -> list[Row]:
     """All rows; a short run has smaller clusters."""
     found = [*decisions(), *fill()]
-    if not os.environ.get("TENSORFUSION_SKIP_P3"):
-        found += drain(nodes=100 if quick() else 1000, pods=300 if quick() else 2000)
+    size = os.environ.get("TENSORFUSION_P3", "100x300" if quick() else "1000x2000")
+    if size != "0":
+        nodes, pods = map(int, size.split("x"))
+        found += drain(nodes, pods)
     return found
 
 
