@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from state_bucket import bucket
+from waiting import eventually
 
 from tensorfusion_iac.api.effective import from_text
 from tensorfusion_iac.api.quantity import parse_quantity
@@ -182,8 +183,12 @@ def test_doctor_says_what_is_wrong_and_what_to_do(demo: Demo, shown: str) -> Non
 
 
 def test_kubectl_has_our_commands_as_its_own(demo: Demo, shown: str) -> None:
-    status = json.loads(demo.kubectl("tensorfusion", "status", "-n", "ml", "--output", "json"))
-    assert [(pool["pool"], pool["readyNodes"], pool["totalNodes"]) for pool in status["pools"]] == [("default-pool", 3, 3)]
+    def told() -> Any:
+        status = json.loads(demo.kubectl("tensorfusion", "status", "-n", "ml", "--output", "json"))
+        pools = [(pool["pool"], pool["readyNodes"], pool["totalNodes"]) for pool in status["pools"]]
+        return status if pools == [("default-pool", 3, 3)] else None
+
+    status = eventually(told, "three ready nodes, for another test has just uncordoned one")
     assert "there is no namespace nosuch" in demo.operate("status", "-n", "nosuch", code=1)
     assert "there is no namespace nosuch" in demo.operate("top", "--once", "-n", "nosuch", code=1)
     assert "(no pod of namespace default holds a card)" in demo.operate("top", "--once", "-n", "default")

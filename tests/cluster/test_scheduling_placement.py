@@ -151,7 +151,7 @@ def test_the_mirror_shows_who_holds_what_of_a_card(plane: GpuPlane, ns: str) -> 
 
     async def look(client: Client) -> dict[str, Any] | None:
         status = (await client.get(GPUS, uuid.lower()))["status"]
-        return status if status.get("allocations") else None
+        return status if [one["namespace"] for one in status.get("allocations") or ()] == [ns] else None  # no earlier test's
 
     status = plane.until("the allocation in the GPU's status", look)
     assert status["available"] == {"tflops": "65", "vram": "12Gi"}
