@@ -8,7 +8,7 @@ from tensorfusion_iac.api.context import UNJUDGED, Namespace, NotJudged
 from tensorfusion_iac.api.merge import Merge
 from tensorfusion_iac.api.problem import Fault, literal, quote
 from tensorfusion_iac.api.resources.gpupool import GPUPool
-from tensorfusion_iac.api.resources.selectors import LabelRequirement, LabelSelector
+from tensorfusion_iac.api.resources.selectors import LabelSelector, meets
 from tensorfusion_iac.api.worker import Source
 
 
@@ -57,17 +57,8 @@ def selects(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
     """Kubernetes' label selector: every label and every expression must hold; an empty selector selects everything."""
     wanted = (selector.match_labels or {}).items()
     return all(labels.get(key) == value for key, value in wanted) and all(
-        _holds(rule, labels.get(rule.key)) for rule in selector.match_expressions or ()
+        meets(rule.operator, labels.get(rule.key), rule.values or ()) for rule in selector.match_expressions or ()
     )
-
-
-def _holds(rule: LabelRequirement, value: str | None) -> bool:
-    if rule.operator == "Exists":
-        return value is not None
-    if rule.operator == "DoesNotExist":
-        return value is None
-    listed = value in (rule.values or ())
-    return listed if rule.operator == "In" else not listed
 
 
 def _list(pools: Mapping[str, GPUPool]) -> str:

@@ -18,7 +18,7 @@ from tensorfusion_iac.api.resources.gpupool import (
     Oversubscription,
     Placement,
 )
-from tensorfusion_iac.api.resources.selectors import NodeRequirement, NodeSelector, NodeSelectorTerm
+from tensorfusion_iac.api.resources.selectors import NodeRequirement, NodeSelector, NodeSelectorTerm, meets
 from tensorfusion_iac.planning.inventory import PoolFacts
 from tensorfusion_iac.planning.place import NODE_COMPACT
 
@@ -106,18 +106,10 @@ def _all(requirements: Iterable[NodeRequirement], values: Mapping[str, str]) -> 
 
 
 def _holds(requirement: NodeRequirement, value: str | None) -> bool:
-    wanted = requirement.values or ()
-    match requirement.operator:
-        case "In":
-            return value is not None and value in wanted
-        case "NotIn":
-            return value is None or value not in wanted
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case operator:
-            return _compares(operator, value, wanted[0] if wanted else "")
+    operator, wanted = requirement.operator, requirement.values or ()
+    if operator in ("Gt", "Lt"):
+        return _compares(operator, value, wanted[0] if wanted else "")
+    return meets(operator, value, wanted)
 
 
 def _compares(operator: str, value: str | None, bound: str) -> bool:

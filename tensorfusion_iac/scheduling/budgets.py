@@ -7,8 +7,8 @@ its namespace. The Eviction API has the last word.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
 
+from tensorfusion_iac.api.resources.selectors import meets
 from tensorfusion_iac.kube.client import Object
 from tensorfusion_iac.kube.informer import Change, ChangeType, Key
 from tensorfusion_iac.scheduling.pods import GpuPod
@@ -71,25 +71,11 @@ def _selects(budget: Object, labels: Labels) -> bool:
         return False
     try:
         return all(labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items()) and all(
-            _meets(expression, labels) for expression in selector.get("matchExpressions") or ()
+            meets(rule["operator"], labels.get(rule["key"]), _texts(rule.get("values")))
+            for rule in selector.get("matchExpressions") or ()
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         return True
-
-
-def _meets(expression: Mapping[str, Any], labels: Labels) -> bool:
-    value, values = labels.get(expression["key"]), _texts(expression.get("values"))
-    match expression["operator"]:
-        case "In":
-            return value in values
-        case "NotIn":
-            return value not in values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case unknown:
-            raise ValueError(unknown)
 
 
 def _texts(values: object) -> Collection[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -23,6 +24,24 @@ _TAKES_VALUES = Rule(
     "at least one value for In and NotIn, none for Exists and DoesNotExist",
     needs=("values",),
 )
+
+
+def meets(operator: str, value: str | None, values: Collection[str]) -> bool:
+    """Whether a label's value (None: there is no such label) meets a requirement, as of every selector of Kubernetes.
+
+    ValueError for an operator that not every selector has.
+    """
+    match operator:
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case _:
+            raise ValueError(f"{operator} is not one of In, NotIn, Exists, DoesNotExist")
 
 
 class LabelRequirement(Model):
