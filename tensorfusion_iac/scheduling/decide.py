@@ -34,6 +34,8 @@ TOP_SCORE = 10
 """kube-scheduler's highest extender score."""
 MOST_NAMED = 100
 """Of more nodes that fit, only the most wanted are named: kube-scheduler need not score them all (docs/decisions/0033)."""
+UNSHOWN_S = 120.0
+"""How long those who hear of a refused pod remember it while the watch has not shown it."""
 
 
 @dataclass(frozen=True, slots=True)

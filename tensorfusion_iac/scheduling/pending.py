@@ -22,7 +22,7 @@ from tensorfusion_iac.planning.explain import Explanation
 from tensorfusion_iac.planning.place import best_node
 from tensorfusion_iac.planning.reasons import Reason
 from tensorfusion_iac.planning.shares import reserve
-from tensorfusion_iac.scheduling.decide import Decider, NodeSet
+from tensorfusion_iac.scheduling.decide import UNSHOWN_S, Decider, NodeSet
 from tensorfusion_iac.scheduling.metrics import Metrics
 from tensorfusion_iac.scheduling.pods import GpuPod
 from tensorfusion_iac.scheduling.state import ClusterState
@@ -36,8 +36,6 @@ SETTLE_S = 0.2
 REPEAT_S = 30.0
 REWAKE_S = 5.0
 """A pod is not woken again sooner: kube-scheduler's own pause after a refusal is up to that long."""
-UNSHOWN_S = 120.0
-"""How long a refused pod is remembered that the watch has not shown."""
 MOST_WOKEN = 200
 MESSAGE_MOST = 1024
 
@@ -170,7 +168,7 @@ class Pending:
         pod = self.state.pods.get(uid)
         if pod is None:
             return uid in self.state.gone or now - waiting.refused_at > UNSHOWN_S
-        return bool(pod.node) or pod.terminating
+        return pod.settled
 
     async def _write_condition(self, pod: GpuPod, condition: dict[str, Any]) -> None:
         body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}

@@ -61,6 +61,11 @@ class GpuPod:
         return self.ends is not None
 
     @property
+    def settled(self) -> bool:
+        """Whether it wants no place any more: it is bound, or being deleted."""
+        return bool(self.node) or self.terminating
+
+    @property
     def key(self) -> tuple[str, str]:
         """Namespace and name."""
         return self.namespace, self.name

@@ -22,7 +22,7 @@ from tensorfusion_iac.planning.ledger import State
 from tensorfusion_iac.planning.shares import Reservation
 from tensorfusion_iac.planning.victims import Candidate, Plan, enough, search
 from tensorfusion_iac.scheduling.budgets import Budgets
-from tensorfusion_iac.scheduling.decide import Decider, NodeSet
+from tensorfusion_iac.scheduling.decide import UNSHOWN_S, Decider, NodeSet
 from tensorfusion_iac.scheduling.metrics import Metrics
 from tensorfusion_iac.scheduling.pods import GpuPod
 from tensorfusion_iac.scheduling.state import ClusterState
@@ -35,8 +35,6 @@ PLAN_S = 120.0
 """How long a node is kept for a preemptor, and longer as long as victims take their grace period to end."""
 PAUSE_S, AGAIN_S = 5.0, 15.0
 """Until another plan for a pod: after one that came to nothing, and where there was none (protections end, others come)."""
-UNSHOWN_S = 120.0
-"""How long a refused pod is remembered that the watch has not shown."""
 TURN_S = 0.02
 """How long planning may hold up other decisions."""
 _RETRY_S = 2.0
@@ -131,7 +129,7 @@ class Preemption:
             now, uid, pod = self.state.clock(), wanted.pod.uid, self.state.pods.get(wanted.pod.uid)
             if self._wanted.get(uid) is not wanted:
                 continue
-            if uid in self.state.gone or (pod is not None and (pod.node or pod.terminating)) or now - wanted.due > UNSHOWN_S:
+            if uid in self.state.gone or (pod is not None and pod.settled) or now - wanted.due > UNSHOWN_S:
                 del self._wanted[uid]
             elif pod is not None and wanted.due <= now:
                 asks = pod.claim, pod.namespace, pod.priority, wanted.nodes
@@ -156,7 +154,7 @@ class Preemption:
         self._wanted.pop(uid, None)
 
     def _pod_changed(self, pod: GpuPod) -> None:
-        if pod.uid in self.plans and (pod.node or pod.terminating):
+        if pod.uid in self.plans and pod.settled:
             self._end(pod.uid)
         elif pod.uid in self._wanted:  # it may have been refused before the watch showed it
             self._work.set()
@@ -214,11 +212,11 @@ class Preemption:
                 log.warning("pod %s/%s: %s", *victim.key, error)
 
     def end_plans(self) -> None:
-        """End the plans whose pod is bound or gone, or whose time is over."""
+        """End the plans whose pod is bound, going or gone, or whose time is over."""
         now = self.state.clock()
         for uid, under in list(self.plans.items()):
             pod = self.state.pods.get(uid)
-            if pod is None or pod.node or pod.terminating or (under.until <= now and not self._victims_end(under)):
+            if pod is None or pod.settled or (under.until <= now and not self._victims_end(under)):
                 self._end(uid)
 
     def _victims_end(self, under: Under) -> bool:
@@ -234,7 +232,7 @@ class Preemption:
         self.state.inventory.nominate(under.plan.node, None)
         self.decider.nominations = self.nodes()
         pod = self.state.pods.get(uid)
-        if pod is not None and not pod.node and not pod.terminating:
+        if pod is not None and not pod.settled:
             self._wanted[uid] = Wanted(under.pod, under.nodes, self.state.clock() + PAUSE_S)
         self._plan_anew(but=uid)
         self.state.tell_room()

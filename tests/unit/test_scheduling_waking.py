@@ -7,8 +7,9 @@ from typing import Any
 from test_scheduling_state import Cluster, pod, spec
 
 from tensorfusion_iac.kube.informer import ChangeType
+from tensorfusion_iac.scheduling.decide import UNSHOWN_S
 from tensorfusion_iac.scheduling.metrics import Metrics
-from tensorfusion_iac.scheduling.pending import REWAKE_S, UNSHOWN_S, Pending
+from tensorfusion_iac.scheduling.pending import REWAKE_S, Pending
 from tensorfusion_iac.scheduling.pods import GpuPod, read_pod
 
 
