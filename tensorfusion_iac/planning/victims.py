@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from math import comb
 
@@ -151,6 +152,11 @@ class _Books:
         fit = self._allocator.fit(self.claim, self._asker)
         return bool(fit.nodes[0]) and self._allocator.choose(self.claim, self._asker, fit, 0) is not None
 
+    @cached_property
+    def free(self) -> frozenset[int]:
+        """The columns of the cards that one GPU of the claim fits on as it is."""
+        return self.cards_without(())
+
     def cards_without(self, victims: Iterable[Candidate]) -> frozenset[int]:
         """The columns of the cards that one GPU of the claim fits on without them."""
         self._take_out(victims)
@@ -171,7 +177,7 @@ class _Books:
 
 def _one(books: _Books, ordered: Sequence[Candidate]) -> list[Candidate] | None:
     """The first that is enough by itself."""
-    short = books.claim.gpu_count - len(books.cards_without(()))
+    short = books.claim.gpu_count - len(books.free)
     for victim in ordered:
         if len(books.columns(victim)) >= short and books.fits_without([victim]):
             return [victim]
@@ -192,10 +198,9 @@ def _several(books: _Books, ordered: Sequence[Candidate]) -> list[Candidate]:
 
 def _by_cards(books: _Books, ordered: Sequence[Candidate]) -> list[Candidate] | None:
     """The cheapest set that frees as many cards as are short, from the cheapest one for each card; None if that is not enough."""
-    free = books.cards_without(())
-    short = books.claim.gpu_count - len(free)
+    short = books.claim.gpu_count - len(books.free)
     options = []
-    for column in sorted(set(books.column_of.values()) - free):
+    for column in sorted(set(books.column_of.values()) - books.free):
         on_it = [victim for victim in ordered if column in books.columns(victim)]
         if on_it and column in books.cards_without(on_it):
             options.append(_of_a_card(books, column, on_it))
