@@ -14,11 +14,10 @@ from typing import Any
 from tensorfusion_iac.agent.enforcer import Notice
 from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.errors import KubeError
-from tensorfusion_iac.kube.resource import Resource
+from tensorfusion_iac.kube.resource import EVENTS
 
 log = logging.getLogger(__name__)
 
-EVENTS = Resource("", "v1", "events", "Event")
 _WAITING = 256
 
 

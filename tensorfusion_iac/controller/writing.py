@@ -14,6 +14,7 @@ from typing import Any
 from tensorfusion_iac.controller.metrics import Metrics
 from tensorfusion_iac.kube.client import Client, Object, PatchType
 from tensorfusion_iac.kube.errors import ApiError, KubeError
+from tensorfusion_iac.kube.eviction import eviction_of
 from tensorfusion_iac.kube.resource import EVENTS, Resource
 
 log = logging.getLogger(__name__)
@@ -69,12 +70,8 @@ class Writer:
 
     async def evict(self, namespace: str, name: str, uid: str) -> None:
         """Evict this very pod, as far as budgets allow: one that they protect is an ApiError, to be tried again."""
-        evictions = Resource("", "v1", f"pods/{name}/eviction", "Eviction")
+        evictions, body = eviction_of(namespace, name, uid)
         self._check(evictions)
-        body: Object = {
-            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace},
-            "deleteOptions": {"preconditions": {"uid": uid}},
-        }  # fmt: skip
         try:
             await self._client.create(evictions, body, namespace)
         except ApiError as error:

@@ -17,7 +17,7 @@ from typing import Any
 from tensorfusion_iac.api import names
 from tensorfusion_iac.kube.client import Client, PatchType
 from tensorfusion_iac.kube.errors import ApiError, KubeError
-from tensorfusion_iac.kube.resource import PODS, Resource
+from tensorfusion_iac.kube.resource import EVENTS, PODS
 from tensorfusion_iac.planning.explain import Explanation
 from tensorfusion_iac.planning.place import best_node
 from tensorfusion_iac.planning.reasons import Reason
@@ -30,7 +30,6 @@ from tensorfusion_iac.scheduling.waking import wake
 
 log = logging.getLogger(__name__)
 
-EVENTS = Resource("", "v1", "events", "Event")
 SETTLE_S = 0.2
 """How long freed room is gathered before pods are woken."""
 REPEAT_S = 30.0

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 
 from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.errors import ApiError, KubeError
+from tensorfusion_iac.kube.eviction import eviction_of
 from tensorfusion_iac.kube.informer import Change
 from tensorfusion_iac.kube.resource import Resource
 from tensorfusion_iac.planning.explain import Explanation
@@ -194,12 +195,7 @@ class Preemption:
             victim = self.state.pods.get(uid)
             if victim is None or victim.terminating:
                 continue
-            resource = Resource("", "v1", f"pods/{victim.name}/eviction", "Eviction")
-            body = {
-                "apiVersion": "policy/v1", "kind": "Eviction",
-                "metadata": {"name": victim.name, "namespace": victim.namespace},
-                "deleteOptions": {"preconditions": {"uid": uid}},
-            }  # fmt: skip
+            resource, body = eviction_of(*victim.key, uid)
             try:
                 await self.client.create(resource, body, victim.namespace)
                 self.metrics.events.labels("evicted").inc()
