@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from cancelling import has_ended
 
 from tensorfusion_iac.kube import informer as module
 from tensorfusion_iac.kube.client import Event, Listing
@@ -269,10 +270,7 @@ def test_a_cancel_in_the_turn_in_which_the_watch_fails_ends_the_cache(error: Exc
         for _ in range(turns):
             await asyncio.sleep(0)
         task.cancel()
-        await asyncio.wait({task}, timeout=5)
-        if not (ended := task.done()):
-            task.cancel()
-        return ended
+        return await has_ended(task)
 
     assert asyncio.run(run())
 
@@ -311,9 +309,6 @@ def test_a_cancel_while_a_watch_is_given_up_for_a_list_ends_the_cache() -> None:
         await asyncio.wait_for(server.giving_up.wait(), 20)
         task.cancel()
         server.given_up.set()
-        await asyncio.wait({task}, timeout=5)
-        if not (ended := task.done()):
-            task.cancel()
-        return ended
+        return await has_ended(task)
 
     assert asyncio.run(run())

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from cancelling import has_ended
 
 from tensorfusion_iac.kube.lease import Lease, Terms
 
@@ -48,10 +49,7 @@ def test_a_cancel_while_the_work_of_a_lost_lease_ends_is_not_taken_for_the_works
         await asyncio.wait_for(ending.wait(), 20)
         task.cancel()
         ended.set()
-        await asyncio.wait({task}, timeout=5)
-        if not (done := task.done()):
-            task.cancel()
-        return done
+        return await has_ended(task)
 
     assert asyncio.run(run())
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from cancelling import has_ended
 
 from tensorfusion_iac.admission.certificates import Certificates, Place
 from tensorfusion_iac.agent.simulated_program import SimulatedAgents
@@ -55,9 +56,6 @@ def test_a_cancel_in_the_turn_of_the_news_is_not_lost(
             await asyncio.sleep(0)  # it waits now
         news.set()
         task.cancel()
-        await asyncio.wait({task}, timeout=2)
-        if not (ended := task.done()):
-            task.cancel()
-        return ended
+        return await has_ended(task, within_s=2)
 
     assert asyncio.run(run())
