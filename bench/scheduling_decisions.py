@@ -165,7 +165,9 @@ def bodies(nodes: int, verb_nodes: list[str] | None = None) -> list[bytes]:
     for at in range(20):
         order = every[:]
         rng.shuffle(order)
-        found.append(json.dumps({"Pod": pod(f"asks-{at}", SHAPES[at % len(SHAPES)]), "Nodes": None, "NodeNames": order}).encode())
+        asks = pod(f"asks-{at}", SHAPES[at % len(SHAPES)])
+        asks["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet"}]  # for others a single node is named, which is cheaper
+        found.append(json.dumps({"Pod": asks, "Nodes": None, "NodeNames": order}).encode())
     return found
 
 

@@ -290,7 +290,7 @@ def _pod(name: str, at: int, with_gpus: bool) -> dict[str, Any]:
         metadata["annotations"] = {names.key("resolved"): canonical(to_json(worker, {}))}
         metadata["labels"] = {names.ENABLED_LABEL: "true"}
         spec["schedulerName"] = names.SCHEDULER_NAME
-        container["resources"]["limits"] = {names.RESOURCE: "1"}
+        container["resources"]["limits"] = {names.RESOURCE: names.RESOURCE_AMOUNT}
     return {"metadata": metadata, "spec": spec}
 
 

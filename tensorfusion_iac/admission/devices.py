@@ -12,7 +12,7 @@ from typing import Any
 from tensorfusion_iac.admission import environment
 from tensorfusion_iac.admission.draft import Container, Draft
 from tensorfusion_iac.api import Feature, Isolation, Mode, Problem, Vendor, WorkerSpec, container_key
-from tensorfusion_iac.api.names import MPS_DIRECTORY, RESOURCE, WORKER_CONTAINER
+from tensorfusion_iac.api.names import MPS_DIRECTORY, RESOURCE, RESOURCE_AMOUNT, WORKER_CONTAINER
 from tensorfusion_iac.api.pod import NATIVE_GPU
 from tensorfusion_iac.api.vendors import vendor_of_resource, visible_devices
 
@@ -55,7 +55,7 @@ def ask_for_devices(draft: Draft, worker: WorkerSpec) -> None:
     first = next(iter(holders(worker)), None)
     for container in draft.every_container():
         name = container["name"]
-        _set_resource(container, RESOURCE, "1" if name == first else None)
+        _set_resource(container, RESOURCE, RESOURCE_AMOUNT if name == first else None)
         if name in worker.containers:
             _set_resource(container, NATIVE_GPU, None)
         _warn_of_native(draft, container, worker.containers)

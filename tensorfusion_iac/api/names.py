@@ -20,6 +20,8 @@ WORKLOAD_LABEL = f"{PREFIX}workload"
 DEFAULT_POOL_ANNOTATION = f"{PREFIX}is-default-pool"
 
 RESOURCE = f"{PREFIX}vgpu"
+RESOURCE_AMOUNT = "0"
+"""The name alone brings a pod to the extender: an amount would only be compared with every node's (docs/decisions/0034)."""
 SCHEDULER_NAME = "tensor-fusion-scheduler"
 SYSTEM_NAMESPACE = "tensor-fusion-system"
 AGENT_NAMESPACE = "tensor-fusion-agent"

@@ -34,6 +34,9 @@ class Explaining:
                 "state": "bound", "node": held.node, "gpus": [share.uuid for share in held.shares],
                 "text": f"bound to {held.node}, GPUs {', '.join(share.uuid for share in held.shares)}",
             }  # fmt: skip
+        if pod.bypassed_us:
+            text = f"bound to {pod.node} without the extender: it has no GPUs"
+            return found | {"state": "bound-without-gpus", "node": pod.node, "text": text}
         explanation = self._decider.explain(pod)
         node = self._decider.nominations.get(pod.uid)
         text = explanation.text() if node is None else f"pods are being evicted from {node} for it; {explanation.text()}"

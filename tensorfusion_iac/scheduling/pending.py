@@ -63,6 +63,7 @@ class Pending:
     may_write: Callable[[], bool]
     waiting: dict[str, Waiting] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
+    _bypassing: set[str] = field(default_factory=set)
     _room: asyncio.Event = field(default_factory=asyncio.Event)
     _tell: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
 
@@ -77,7 +78,11 @@ class Pending:
         self.waiting.pop(uid, None)
 
     def _changed(self, pod: GpuPod) -> None:
-        if pod.node and pod.uid in self._told:
+        if pod.bypassed_us and not pod.terminating and pod.uid not in self._bypassing:
+            self._bypassing.add(pod.uid)
+            self._told.discard(pod.uid)
+            self._tell.put_nowait(pod.uid)
+        elif pod.node and pod.uid in self._told:
             self._tell.put_nowait(pod.uid)
 
     def _refused(self, pod: GpuPod, explanation: Explanation, nodes: NodeSet) -> None:
@@ -109,7 +114,11 @@ class Pending:
         if waiting is not None and (pod is None or not pod.node):
             self._told.add(uid)
             await self._write_condition(waiting.pod, _why_not(waiting.explanation))
-            await self._write_event(waiting)
+            await self._write_event(waiting.pod, "GPUsNotAllocated", _message(waiting.explanation))
+        elif pod is not None and pod.bypassed_us:
+            text = f"bound to {pod.node} without {names.SCHEDULER_NAME}'s extender, so it has no GPUs: delete it, and see what binds pods"
+            await self._write_condition(pod, _condition("False", "BoundWithoutGPUs", text))
+            await self._write_event(pod, "BoundWithoutGPUs", text)
         elif pod is not None and pod.node and uid in self._told:
             self._told.discard(uid)
             await self._write_condition(pod, _allocated(pod))
@@ -173,12 +182,12 @@ class Pending:
         body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
         await self.client.patch(PODS, pod.name, body, PatchType.STRATEGIC, pod.namespace, subresource="status")
 
-    async def _write_event(self, waiting: Waiting) -> None:
-        pod, now = waiting.pod, _now()
+    async def _write_event(self, pod: GpuPod, reason: str, message: str) -> None:
+        now = _now()
         await self.client.create(EVENTS, {
             "metadata": {"generateName": f"{pod.name[:200]}.", "namespace": pod.namespace},
             "involvedObject": {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
-            "type": "Warning", "reason": "GPUsNotAllocated", "message": _message(waiting.explanation),
+            "type": "Warning", "reason": reason, "message": message,
             "source": {"component": names.SCHEDULER_NAME}, "reportingComponent": names.SCHEDULER_NAME,
             "firstTimestamp": now, "lastTimestamp": now, "count": 1,
         }, pod.namespace)  # fmt: skip

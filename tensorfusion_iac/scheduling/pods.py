@@ -22,6 +22,7 @@ RESOLVED, EFFECTIVE, DESIRED = names.key("resolved"), names.key("effective"), na
 GANG_READY = f"{names.PREFIX}GangReady"
 """The condition that says why a group of pods which start together waits."""
 _FINISHED = ("Succeeded", "Failed")
+_SETS = ("ReplicaSet", "StatefulSet", "ReplicationController")
 _NONE: Mapping[str, Any] = {}
 
 
@@ -46,6 +47,8 @@ class GpuPod:
     preempts: bool
     prefers: bool
     """Whether it says itself which nodes it would rather be on: those are kube-scheduler's to weigh."""
+    replica: bool
+    """Whether it is one of a set of equals, which kube-scheduler spreads over nodes unless told otherwise."""
     worker: WorkerSpec
     claim: Claim
     annotations: Mapping[str, str]
@@ -64,6 +67,11 @@ class GpuPod:
     def settled(self) -> bool:
         """Whether it wants no place any more: it is bound, or being deleted."""
         return bool(self.node) or self.terminating
+
+    @property
+    def bypassed_us(self) -> bool:
+        """Whether somebody else has bound it: then it has no GPUs, and never will."""
+        return bool(self.node) and EFFECTIVE not in self.annotations
 
     @property
     def key(self) -> tuple[str, str]:
@@ -109,6 +117,7 @@ def read_pod(raw: object) -> GpuPod:
         priority=priority if type(priority) is int and abs(priority) < 2**31 else 0,
         preempts=spec.get("preemptionPolicy") != "Never",
         prefers=_prefers(spec),
+        replica=_is_replica(metadata.get("ownerReferences")),
         worker=worker,
         claim=claim,
         annotations=annotations,
@@ -136,6 +145,11 @@ def _prefers(spec: Mapping[str, Any]) -> bool:
         return True
     spreads = spec.get("topologySpreadConstraints")
     return isinstance(spreads, list) and any(_mapping(spread).get("whenUnsatisfiable") == "ScheduleAnyway" for spread in spreads)
+
+
+def _is_replica(owners: object) -> bool:
+    """Whether kube-scheduler's default topology spread constraints are about this pod (by its owner; its Services are unknown)."""
+    return isinstance(owners, list) and any(_mapping(owner).get("kind") in _SETS for owner in owners)
 
 
 def _gates(gates: object) -> tuple[str, ...]:

@@ -53,6 +53,8 @@ class ClusterState:
         """UIDs of pods that are deleted or finished, and when that was seen."""
         self.unsettled: set[str] = set()
         """Pods with an in-flight write of their amounts: until it is answered the books go before the watch."""
+        self.shunned: set[str] = set()
+        """Nodes with a taint `PreferNoSchedule`."""
         self._card_of_object: dict[str, str] = {}
         self._node_labels: dict[str, Mapping[str, str]] = {}
         self._gpu_nodes: dict[str, Object] = {}
@@ -201,7 +203,9 @@ class ClusterState:
     def node_changed(self, change: Change) -> None:
         """A Node was added, changed or deleted."""
         node, labels = change.key[1], change.object["metadata"].get("labels") or {}
-        if change.type is ChangeType.DELETED:
+        deleted = change.type is ChangeType.DELETED
+        (self.shunned.add if not deleted and _is_shunned(change.object) else self.shunned.discard)(node)
+        if deleted:
             self._node_labels.pop(node, None)
         elif self._node_labels.get(node) == labels:
             return  # most events of nodes are heartbeats
@@ -294,3 +298,8 @@ class ClusterState:
             self._why_no_nodes.clear()
             self.inventory.set_node(node, facts)
             self.tell_room()
+
+
+def _is_shunned(node: Object) -> bool:
+    taints = (node.get("spec") or {}).get("taints") or ()
+    return any(taint.get("effect") == "PreferNoSchedule" for taint in taints)

@@ -225,7 +225,7 @@ def pod(namespace: str, name: str, spec: WorkerSpec, **more: Any) -> dict[str, A
     """A pod as the webhook would have written it."""
     annotations = {f"{PREFIX}resolved": canonical(to_json(spec, {}))} | more.pop("annotations", {})
     containers = [
-        {"name": name, "image": "app", "resources": {"limits": {names.RESOURCE: "1"}} if at == 0 else {}}
+        {"name": name, "image": "app", "resources": {"limits": {names.RESOURCE: names.RESOURCE_AMOUNT}} if at == 0 else {}}
         for at, name in enumerate(spec.containers)
     ]
     return {

@@ -19,10 +19,11 @@ import pytest
 from gpu_plane import GIB, GpuPlane, annotation, cards_of, gpu_plane, pod, promised, vram, wait_ready, worker
 from running_controller import Controller
 
+from tensorfusion_iac.api import names
 from tensorfusion_iac.api.quantity import format_bytes
 from tensorfusion_iac.kube.client import Client, PatchType
 from tensorfusion_iac.kube.errors import ApiError, KubeError
-from tensorfusion_iac.kube.resource import GPUS, PODS
+from tensorfusion_iac.kube.resource import GPUS, NODES, PODS, Resource
 from tensorfusion_iac.local import leftovers
 from tensorfusion_iac.local.state import NodeGroup
 from tensorfusion_iac.scheduling.snapshot import collect, state_of
@@ -292,6 +293,22 @@ def test_a_bind_that_is_refused_by_the_server_gives_the_card_back(plane: GpuPlan
         assert len(plane.bound(ns, 4)) == 4
     finally:
         plane.kubectl("delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "no-binding")
+
+
+def test_a_pod_that_somebody_else_binds_is_told_that_it_has_no_gpus(plane: GpuPlane, ns: str) -> None:
+    plane.create(pod(ns, "past", worker(gpu_model="B200")))
+    plane.refused(ns, "past")
+    node = plane.ask(lambda client: client.list(NODES)).items[0]["metadata"]["name"]
+    binding = {"metadata": {"name": "past"}, "target": {"apiVersion": "v1", "kind": "Node", "name": node}}
+    plane.ask(lambda client: client.create(Resource("", "v1", "pods/past/binding", "Binding"), binding, ns))
+
+    async def told(client: Client) -> str | None:
+        conditions = (await client.get(PODS, "past", ns))["status"]["conditions"]
+        found = [one for one in conditions if one["type"] == names.ALLOCATED_CONDITION]
+        return next((str(one["message"]) for one in found if one["reason"] == "BoundWithoutGPUs"), None)
+
+    message = plane.until("the pod is told that it has no GPUs", told)
+    assert message.startswith(f"bound to {node} without tensor-fusion-scheduler's extender, so it has no GPUs")
 
 
 def test_two_pods_of_one_name_are_two_pods(plane: GpuPlane, ns: str) -> None:

@@ -61,7 +61,7 @@ def test_a_long_owner_name_is_bounded_in_the_label_and_whole_in_resolved() -> No
 def test_local_pods_go_to_our_scheduler_and_hold_the_resource() -> None:
     spec = changed(pod(LOCAL))["spec"]
     assert spec["schedulerName"] == "tensor-fusion-scheduler"
-    assert spec["containers"][0]["resources"] == {"limits": {VGPU: "1"}, "requests": {VGPU: "1"}}
+    assert spec["containers"][0]["resources"] == {"limits": {VGPU: "0"}, "requests": {VGPU: "0"}}
     assert "initContainers" not in spec
     assert "volumes" not in spec
 
@@ -137,7 +137,7 @@ def test_standalone_puts_the_devices_in_the_sidecar_only() -> None:
     assert [item["name"] for item in spec["initContainers"]] == ["tensor-fusion-client", "tensor-fusion-worker", "setup"]
     sidecar = spec["initContainers"][1]
     assert (sidecar["image"], sidecar["restartPolicy"]) == ("worker:1", "Always")
-    assert sidecar["resources"]["limits"] == {VGPU: "1"}
+    assert sidecar["resources"]["limits"] == {VGPU: "0"}
     assert env(sidecar)["NVIDIA_VISIBLE_DEVICES"] == f"<{key('visible-devices.tensor-fusion-worker')}>"
     main = find(spec["containers"], "main")
     assert "resources" not in main
@@ -259,7 +259,7 @@ def test_the_resource_set_by_hand_is_put_right() -> None:
         container("side", resources={"limits": {VGPU: "1"}}),
     )
     main, side = changed(before)["spec"]["containers"]
-    assert main["resources"] == {"limits": {VGPU: "1"}, "requests": {VGPU: "1"}}
+    assert main["resources"] == {"limits": {VGPU: "0"}, "requests": {VGPU: "0"}}
     assert side["resources"] == {}
 
 

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_scheduling_state import Clock, Cluster, pod, spec, told
+from test_scheduling_state import Clock, Cluster, owned, pod, spec, told
 
 from tensorfusion_iac.kube.errors import ApiError, ApiUnreachable
 from tensorfusion_iac.kube.informer import ChangeType
@@ -104,7 +104,7 @@ def request(item: dict[str, Any], nodes: list[str]) -> bytes:
 
 def test_a_pod_is_filtered_scored_and_bound_over_http() -> None:
     served = Served()
-    item = pod("a", spec(10))
+    item = owned(pod("a", spec(10)), "ReplicaSet")
     served.cluster.see(item, ChangeType.ADDED)
 
     async def use(session: aiohttp.ClientSession, url: str) -> list[Any]:

@@ -241,7 +241,7 @@ def test_two_filters_then_two_binds_take_two_cards() -> None:
 
 def test_the_hold_moves_when_another_node_is_chosen_or_the_bind_is_refused() -> None:
     cluster = Cluster(cards=1, nodes=3)
-    item = read_pod(pod("a", spec(80)))
+    item = read_pod(owned(pod("a", spec(80)), "ReplicaSet"))
     nodes = ["n0", "n1", "n2"]
     assert cluster.decider.filter(item, nodes).nodes == nodes
     moved = cluster.decider.reserve_on(item, "n2")
@@ -441,6 +441,11 @@ def test_what_is_no_pod_of_ours_is_named_as_such(raw: object) -> None:
 # Which nodes are named to kube-scheduler.
 
 
+def owned(item: dict[str, Any], kind: str) -> dict[str, Any]:
+    item["metadata"]["ownerReferences"] = [{"apiVersion": "x/v1", "kind": kind, "name": "owner", "uid": "u", "controller": True}]
+    return item
+
+
 def soft(kind: str) -> dict[str, Any]:
     return {"affinity": {kind: {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}}}
 
@@ -452,7 +457,7 @@ def test_of_many_nodes_that_fit_the_most_wanted_are_named_and_the_held_one_is_am
     busy = set()
     for at in range(20):
         busy.add(cluster.run(f"p{at}", spec(70))["spec"]["nodeName"])
-    asks = read_pod(pod("asks", spec(10)))
+    asks = read_pod(owned(pod("asks", spec(10)), "ReplicaSet"))
     named = cluster.decider.filter(asks, names).nodes
     assert len(named) in (MOST_NAMED, MOST_NAMED + 1)
     assert named == [name for name in names if name in set(named)], "in the order of the question"
@@ -477,6 +482,33 @@ def test_a_pod_with_preferences_of_its_own_gets_every_node_that_fits(wishes: dic
     item = pod("asks", spec(40))
     item["spec"] |= wishes
     assert len(cluster.decider.filter(read_pod(item), [f"n{at}" for at in range(130)]).nodes) == 130
+
+
+@pytest.mark.parametrize("owner", ["Job", "RayCluster", None])
+def test_a_pod_that_kube_scheduler_need_not_spread_is_given_the_most_wanted_node_alone(owner: str | None) -> None:
+    cluster = Cluster(cards=1, nodes=3)
+    busy = cluster.run("first", spec(20))["spec"]["nodeName"]
+    item = pod("asks", spec(10))
+    assert cluster.decider.filter(read_pod(owned(item, owner) if owner else item), ["n0", "n1", "n2"]).nodes == [busy]
+
+
+@pytest.mark.parametrize("owner", ["ReplicaSet", "StatefulSet", "ReplicationController"])
+def test_a_replica_is_given_all_of_a_few_nodes(owner: str) -> None:
+    cluster = Cluster(cards=1, nodes=3)
+    assert cluster.decider.filter(read_pod(owned(pod("asks", spec(10)), owner)), ["n0", "n1", "n2"]).nodes == ["n0", "n1", "n2"]
+
+
+def test_where_the_most_wanted_node_would_rather_have_no_pods_all_nodes_are_named() -> None:
+    cluster = Cluster(cards=1, nodes=130)
+    nodes = [f"n{at}" for at in range(130)]
+    busy = cluster.run("first", spec(20))["spec"]["nodeName"]
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": busy}}
+    shunned = node | {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "PreferNoSchedule"}]}}
+    for owner in ("Job", "ReplicaSet"):
+        cluster.state.node_changed(told(shunned))
+        assert len(cluster.decider.filter(read_pod(owned(pod(f"{owner}-1", spec(10)), owner)), nodes).nodes) == 130
+        cluster.state.node_changed(told(node))
+        assert len(cluster.decider.filter(read_pod(owned(pod(f"{owner}-2", spec(10)), owner)), nodes).nodes) < 130
 
 
 def test_requirements_are_no_preferences() -> None:
