@@ -20,6 +20,8 @@ from tensorfusion_iac.scheduling.pods import EFFECTIVE
 log = logging.getLogger(__name__)
 
 _LOOKS, _LOOK_PAUSE_S = 3, 0.3
+_AS_IT_IS = {"fieldValidation": "Ignore"}
+"""What we write has no fields to warn of: the API server need not look for any."""
 
 
 class Outcome(Enum):
@@ -48,7 +50,7 @@ class Binder:
         }
         try:
             async with asyncio.timeout(timeout_s):
-                await self._client.create(_subresource(name, "binding", "Binding"), body, namespace)
+                await self._client.create(_subresource(name, "binding", "Binding"), body, namespace, query=_AS_IT_IS)
         except ApiError as error:
             if error.status < HTTPStatus.INTERNAL_SERVER_ERROR and error.status != HTTPStatus.CONFLICT:
                 return Outcome.REFUSED, str(error)

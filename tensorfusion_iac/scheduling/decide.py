@@ -33,7 +33,7 @@ HOLD_S = 15.0
 TOP_SCORE = 10
 """kube-scheduler's highest extender score."""
 MOST_NAMED = 100
-"""Of more nodes that fit a replica, only the most wanted are named: kube-scheduler need not score them all (docs/decisions/0033)."""
+"""Of more nodes that fit a replica, only the most wanted are named, for kube-scheduler to score (docs/decisions/0033)."""
 UNSHOWN_S = 120.0
 """How long those who hear of a refused pod remember it while the watch has not shown it."""
 
@@ -91,7 +91,7 @@ class Decider:
         return Asker(pod.priority, self._state.ledger.budget(pod.namespace), row)
 
     def filter(self, pod: GpuPod, candidates: Sequence[str]) -> Verdict:
-        """The candidates that fit, as many as kube-scheduler has to choose among (docs/decisions/0033); a hold goes on the best."""
+        """The candidates that fit, as many as kube-scheduler has to choose among (decision 33); a hold goes on the best."""
         state = self._state
         if pod.uid in state.gone:
             return Verdict([], dict.fromkeys(candidates, "the pod is gone"))

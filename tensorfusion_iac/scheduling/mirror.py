@@ -1,14 +1,13 @@
 """The mirror in `GPU.status`: what is free of each card, the isolation that it serves, and who holds how much (SPEC §4, §9).
 
-For people and dashboards; nothing here is read back. At most one write a second for a card, and few in all while pods are
-being placed, so that the mirror never slows down what it shows.
+For people and dashboards; nothing here is read back. At most one write a second for a card, and the fewer in all the more pods
+are being placed, so that the mirror never slows down what it shows.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -25,8 +24,8 @@ log = logging.getLogger(__name__)
 
 MANAGER = "tensor-fusion-scheduler"
 PERIOD_S = 1.0
-BUSY_WRITES, IDLE_WRITES = 4, 80
-"""Writes in a period while pods are being placed, and otherwise."""
+MOST_WRITES, LEAST_WRITES = 80, 1
+"""In a period. Pods that are being placed count too: a Binding costs the API server as much as a write of ours."""
 _CONCURRENT = 8
 
 
@@ -36,12 +35,12 @@ class Mirror:
     def __init__(self, client: Client, state: ClusterState, may_write: Callable[[], bool]) -> None:
         self._client, self._state, self._may_write = client, state, may_write
         self._dirty: dict[str, None] = {}
-        self._busy_until = 0.0
+        self._placed = 0
         state.on_card(self._mark)
 
-    def busy(self) -> None:
+    def placed(self) -> None:
         """A pod is being placed now."""
-        self._busy_until = time.monotonic() + PERIOD_S
+        self._placed += 1
 
     def mark_all(self) -> None:
         """Look at every card: after a restart, or a new term."""
@@ -52,9 +51,10 @@ class Mirror:
         """Write, for ever; the cards that waited longest come first."""
         while True:
             await asyncio.sleep(PERIOD_S)
+            most = max(LEAST_WRITES, MOST_WRITES - self._placed)
+            self._placed = 0
             if not self._dirty or not self._may_write():
                 continue
-            most = BUSY_WRITES if time.monotonic() < self._busy_until else IDLE_WRITES
             batch = list(self._dirty)[:most]
             for uuid in batch:
                 del self._dirty[uuid]

@@ -116,7 +116,7 @@ class Pending:
             await self._write_condition(waiting.pod, _why_not(waiting.explanation))
             await self._write_event(waiting.pod, "GPUsNotAllocated", _message(waiting.explanation))
         elif pod is not None and pod.bypassed_us:
-            text = f"bound to {pod.node} without {names.SCHEDULER_NAME}'s extender, so it has no GPUs: delete it, and see what binds pods"
+            text = f"bound to {pod.node} without {names.SCHEDULER_NAME}'s extender, so it has no GPUs; delete it"
             await self._write_condition(pod, _condition("False", "BoundWithoutGPUs", text))
             await self._write_event(pod, "BoundWithoutGPUs", text)
         elif pod is not None and pod.node and uid in self._told:
@@ -143,6 +143,8 @@ class Pending:
         now = state.clock()
         for uid in [uid for uid, waiting in self.waiting.items() if self._is_over(waiting, now)]:
             del self.waiting[uid]
+        self._told = {uid for uid in self._told if uid in state.pods or uid in self.waiting}
+        self._bypassing &= state.pods.keys()
         shown = (waiting for waiting in self.waiting.values() if waiting.pod.uid in state.pods)
         ordered = sorted(shown, key=lambda waiting: (-waiting.pod.priority, waiting.pod.created, waiting.pod.uid))
         seen_full: set[object] = set()

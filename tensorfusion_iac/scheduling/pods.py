@@ -148,7 +148,7 @@ def _prefers(spec: Mapping[str, Any]) -> bool:
 
 
 def _is_replica(owners: object) -> bool:
-    """Whether kube-scheduler's default topology spread constraints are about this pod (by its owner; its Services are unknown)."""
+    """Whether kube-scheduler's default topology spread constraints are about it, by its owner; its Services are not known."""
     return isinstance(owners, list) and any(_mapping(owner).get("kind") in _SETS for owner in owners)
 
 

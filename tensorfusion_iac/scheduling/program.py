@@ -78,7 +78,7 @@ class Scheduler:
         self._informers = self._watch(client)
         for part in (self.pending, self.preemption, self.resizes, self.gangs):
             part.attach()
-        self.decider.on_placed(lambda uid: self.mirror.busy())
+        self.decider.on_placed(lambda uid: self.mirror.placed())
         self.metrics.watch(metrics.SCHEDULER_PODS, lambda: len(self.state.ledger))
         self.metrics.watch(metrics.SCHEDULER_WAITING, lambda: len(self.pending.waiting))
         self.metrics.watch(metrics.SCHEDULER_LEADER, lambda: float(self._may_write()))

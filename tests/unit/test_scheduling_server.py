@@ -38,7 +38,7 @@ class Api:
         self.answers = list(answers)
         self.created: list[dict[str, Any]] = []
 
-    async def create(self, resource: Any, body: dict[str, Any], namespace: str | None = None) -> dict[str, Any]:
+    async def create(self, resource: Any, body: dict[str, Any], namespace: str | None = None, **_: Any) -> dict[str, Any]:
         self.created.append(body)
         return await self.get()
 
