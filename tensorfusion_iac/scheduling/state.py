@@ -204,7 +204,9 @@ class ClusterState:
         """A Node was added, changed or deleted."""
         node, labels = change.key[1], change.object["metadata"].get("labels") or {}
         deleted = change.type is ChangeType.DELETED
-        (self.shunned.add if not deleted and _is_shunned(change.object) else self.shunned.discard)(node)
+        self.shunned.discard(node)
+        if not deleted and _is_shunned(change.object):
+            self.shunned.add(node)
         if deleted:
             self._node_labels.pop(node, None)
         elif self._node_labels.get(node) == labels:

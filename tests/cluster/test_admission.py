@@ -79,7 +79,7 @@ def test_a_labelled_pod_comes_out_mutated(admission: ControlPlane) -> None:
     assert resolved(found)["pool"] == "default"
     assert found["metadata"]["labels"][key("component")] == "worker"
     assert found["spec"]["schedulerName"] == "tensor-fusion-scheduler"
-    assert found["spec"]["containers"][0]["resources"]["limits"] == {key("vgpu"): "1"}
+    assert found["spec"]["containers"][0]["resources"]["limits"] == {key("vgpu"): "0"}
 
 
 @pytest.mark.parametrize(("qos", "priority"), [("low", -10), ("medium", 0), ("high", 10_000), ("critical", 100_000)])
