@@ -260,6 +260,10 @@ def test_a_sick_card_takes_nothing_new_and_is_used_again_when_well(plane: GpuPla
         body = {"status": {"health": value}}
         plane.ask(lambda client: client.patch(GPUS, name, body, PatchType.MERGE, subresource="status"))
 
+    async def reported(client: Client) -> bool:
+        return not any(item["status"].get("pods") for item in (await client.list(GPUS)).items)
+
+    plane.until("agents have told that earlier pods are gone", reported)  # else they write the health anew with it
     health("Unhealthy")
     time.sleep(1.0)  # until the watch has told: a pod that is asked about before may still get the card
     chosen = {"nodeSelector": {"kubernetes.io/hostname": node}}
