@@ -120,8 +120,8 @@ class Decider:
             return Verdict([held.node])
         allowed = most_wanted(fit.scores, allowed, MOST_NAMED)
         allowed[state.inventory.row_of[held.node]] = True
-        fitting = (rows >= 0) & allowed[rows]
-        return Verdict(list(compress(candidates, fitting.tolist())))
+        few = np.flatnonzero((rows >= 0) & allowed[rows])
+        return Verdict([candidates[at] for at in few.tolist()])
 
     def scores(self, pod: GpuPod, candidates: Sequence[str]) -> list[tuple[str, int]]:
         """What each candidate is worth, 0 to 10; those worth 0 are left out, for that is what it means."""
