@@ -22,7 +22,7 @@ from tensorfusion_iac.api.names import AGENT_AUDIENCE, CONTROLLER_ACCOUNT, PREFI
 from tensorfusion_iac.controller.bounded_body import bounded_body
 from tensorfusion_iac.controller.scaling import Row, read_rows
 from tensorfusion_iac.kube.client import Client, Object
-from tensorfusion_iac.kube.resource import Resource
+from tensorfusion_iac.kube.resource import SERVICE_ACCOUNTS
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,6 @@ TIMEOUT_S, MOST_BYTES = 10.0, 32 * 2**20
 HISTORY_S, OVERLAP_S = 7200.0, 120.0
 """What the agents keep, and how much of what was told already is asked for again: the newest row was not complete."""
 _TOKEN_S, _CONCURRENT = 3600, 32
-_TOKENS = Resource("", "v1", f"serviceaccounts/{CONTROLLER_ACCOUNT}/token", "TokenRequest")  # a subresource that is created
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +117,8 @@ class Usage:
         if time.monotonic() >= self._token_until_s:
             spec = {"audiences": [AGENT_AUDIENCE], "expirationSeconds": _TOKEN_S}
             body: Object = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-            made = await self._client.create(_TOKENS, body, self._namespace)
+            made = await self._client.create(
+                SERVICE_ACCOUNTS, body, self._namespace, name=CONTROLLER_ACCOUNT, subresource="token"
+            )
             self._token, self._token_until_s = made["status"]["token"], time.monotonic() + _TOKEN_S / 2
         return self._token

@@ -14,7 +14,7 @@ from typing import Any
 from tensorfusion_iac.controller.metrics import Metrics
 from tensorfusion_iac.kube.client import Client, Object, PatchType
 from tensorfusion_iac.kube.errors import ApiError, KubeError
-from tensorfusion_iac.kube.eviction import eviction_of
+from tensorfusion_iac.kube.eviction import evict
 from tensorfusion_iac.kube.resource import EVENTS, Resource
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class Writer:
 
     async def create(self, resource: Resource, body: Object) -> Object | None:
         """Create an object; None if there is one of that name, which the watch will show."""
-        self._check(resource)
+        self._check(resource.plural)
         typed: Object = {"apiVersion": resource.api_version, "kind": resource.kind} | body
         try:
             return await self._client.create(resource, typed, body["metadata"].get("namespace"), field_manager=FIELD_MANAGER)
@@ -47,17 +47,17 @@ class Writer:
 
     async def merge(self, resource: Resource, item: Mapping[str, Any], patch: Object, subresource: str | None = None) -> None:
         """A merge patch of this very object: one of the same name and another UID is left alone."""
-        self._check(resource)
+        self._check(resource.plural)
         await self._patch(resource, item, patch, PatchType.MERGE, subresource)
 
     async def conditions(self, resource: Resource, item: Mapping[str, Any], conditions: list[Object]) -> None:
         """Put conditions among those of a built-in object, by type."""
-        self._check(resource)
+        self._check(resource.plural)
         await self._patch(resource, item, {"status": {"conditions": conditions}}, PatchType.STRATEGIC, "status")
 
     async def delete(self, resource: Resource, item: Mapping[str, Any]) -> None:
         """Delete this very state of an object; one that has changed since is looked at again."""
-        self._check(resource)
+        self._check(resource.plural)
         metadata = item["metadata"]
         await self._client.delete(
             resource, metadata["name"], metadata.get("namespace"), resource_version=metadata["resourceVersion"]
@@ -65,15 +65,14 @@ class Writer:
 
     async def remove(self, resource: Resource, item: Mapping[str, Any]) -> None:
         """Delete an object that nobody else writes, whatever its state."""
-        self._check(resource)
+        self._check(resource.plural)
         await self._client.delete(resource, item["metadata"]["name"], item["metadata"].get("namespace"))
 
     async def evict(self, namespace: str, name: str, uid: str) -> None:
         """Evict this very pod, as far as budgets allow: one that they protect is an ApiError, to be tried again."""
-        evictions, body = eviction_of(namespace, name, uid)
-        self._check(evictions)
+        self._check("Eviction")
         try:
-            await self._client.create(evictions, body, namespace)
+            await evict(self._client, namespace, name, uid)
         except ApiError as error:
             if not error.not_found and not error.conflict:
                 raise
@@ -96,7 +95,7 @@ class Writer:
             "source": {"component": FIELD_MANAGER}, "firstTimestamp": now, "lastTimestamp": now, "count": 1,
         }  # fmt: skip
         try:
-            self._check(EVENTS)
+            self._check(EVENTS.plural)
             await self._client.create(EVENTS, body, namespace)
         except KubeError as error:
             log.warning("event about %s %s: %s", kind, metadata["name"], error)
@@ -115,7 +114,7 @@ class Writer:
             if not error.not_found and not error.conflict:  # a wrong UID is a conflict: the object was replaced
                 raise
 
-    def _check(self, resource: Resource) -> None:
+    def _check(self, what: str) -> None:
         if not self._may_write():
-            raise NotHolderError(f"{resource.plural}: this controller does not hold the lease")
-        self._metrics.writes.labels(resource.plural if "/" not in resource.plural else resource.kind).inc()
+            raise NotHolderError(f"{what}: this controller does not hold the lease")
+        self._metrics.writes.labels(what).inc()

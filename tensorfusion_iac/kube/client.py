@@ -159,12 +159,17 @@ class Client:
         body: Object,
         namespace: str | None = None,
         *,
+        name: str | None = None,
+        subresource: str | None = None,
         field_manager: str = "",
         query: Mapping[str, str] | None = None,
     ) -> Object:
-        """Create an object; an existing one is an ApiError with `already_exists`. `query` for `dryRun`, `fieldValidation`."""
+        """Create an object; an existing one is an ApiError with `already_exists`. `query` for `dryRun`, `fieldValidation`.
+
+        With a name and a subresource, what is created is a subresource of that object: a Binding, an Eviction, a token.
+        """
         asked = _query(fieldManager=field_manager) | dict(query or {})
-        return await self._object("POST", resource.path(namespace), asked, body=body)
+        return await self._object("POST", resource.path(namespace, name, subresource), asked, body=body)
 
     async def patch(
         self,

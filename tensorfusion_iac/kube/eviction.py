@@ -1,15 +1,15 @@
-"""The request by which a pod is evicted, as far as disruption budgets allow: of scheduler and controller."""
+"""Eviction of a pod, as far as disruption budgets allow: for scheduler and controller."""
 
 from __future__ import annotations
 
-from tensorfusion_iac.kube.client import Object
-from tensorfusion_iac.kube.resource import Resource
+from tensorfusion_iac.kube.client import Client, Object
+from tensorfusion_iac.kube.resource import PODS
 
 
-def eviction_of(namespace: str, name: str, uid: str) -> tuple[Resource, Object]:
-    """What is created where, so that this very pod goes and none that has its name by then."""
+async def evict(client: Client, namespace: str, name: str, uid: str) -> None:
+    """Evict this very pod, and none that has its name by then. ApiError if it is gone, another, or protected by a budget."""
     body: Object = {
         "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace},
         "deleteOptions": {"preconditions": {"uid": uid}},
     }  # fmt: skip
-    return Resource("", "v1", f"pods/{name}/eviction", "Eviction"), body
+    await client.create(PODS, body, namespace, name=name, subresource="eviction")

@@ -14,7 +14,7 @@ from http import HTTPStatus
 
 from tensorfusion_iac.kube.client import Client, Object
 from tensorfusion_iac.kube.errors import ApiError, KubeError
-from tensorfusion_iac.kube.resource import PODS, Resource
+from tensorfusion_iac.kube.resource import PODS
 from tensorfusion_iac.scheduling.pods import EFFECTIVE
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class Binder:
         }
         try:
             async with asyncio.timeout(timeout_s):
-                await self._client.create(_subresource(name, "binding", "Binding"), body, namespace, query=_AS_IT_IS)
+                await self._client.create(PODS, body, namespace, name=name, subresource="binding", query=_AS_IT_IS)
         except ApiError as error:
             if error.status < HTTPStatus.INTERNAL_SERVER_ERROR and error.status != HTTPStatus.CONFLICT:
                 return Outcome.REFUSED, str(error)
@@ -89,8 +89,3 @@ class Binder:
 def _is_as_written(pod: Object, node: str, annotations: Mapping[str, str]) -> bool:
     found = pod["metadata"].get("annotations") or {}
     return bool(pod["spec"].get("nodeName") == node and found.get(EFFECTIVE) == annotations[EFFECTIVE])
-
-
-def _subresource(name: str, subresource: str, kind: str) -> Resource:
-    """A subresource that is created, addressed as a collection of its own."""
-    return Resource("", "v1", f"pods/{name}/{subresource}", kind)

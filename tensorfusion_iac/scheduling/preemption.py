@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 
 from tensorfusion_iac.kube.client import Client
 from tensorfusion_iac.kube.errors import ApiError, KubeError
-from tensorfusion_iac.kube.eviction import eviction_of
+from tensorfusion_iac.kube.eviction import evict
 from tensorfusion_iac.kube.informer import Change
 from tensorfusion_iac.kube.resource import Resource
 from tensorfusion_iac.planning.explain import Explanation
@@ -195,9 +195,8 @@ class Preemption:
             victim = self.state.pods.get(uid)
             if victim is None or victim.terminating:
                 continue
-            resource, body = eviction_of(*victim.key, uid)
             try:
-                await self.client.create(resource, body, victim.namespace)
+                await evict(self.client, *victim.key, uid)
                 self.metrics.events.labels("evicted").inc()
             except ApiError as error:
                 if not error.not_found and not error.conflict:  # a budget, or a rule of the server's: it will not be soon

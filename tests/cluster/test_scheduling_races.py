@@ -18,12 +18,13 @@ from pathlib import Path
 import pytest
 from gpu_plane import GIB, GpuPlane, annotation, cards_of, gpu_plane, pod, promised, vram, wait_ready, worker
 from running_controller import Controller
+from waiting import eventually
 
 from tensorfusion_iac.api import names
 from tensorfusion_iac.api.quantity import format_bytes
 from tensorfusion_iac.kube.client import Client, PatchType
 from tensorfusion_iac.kube.errors import ApiError, KubeError
-from tensorfusion_iac.kube.resource import GPUS, NODES, PODS, Resource
+from tensorfusion_iac.kube.resource import GPUS, NODES, PODS
 from tensorfusion_iac.local import leftovers
 from tensorfusion_iac.local.state import NodeGroup
 from tensorfusion_iac.scheduling.snapshot import collect, state_of
@@ -32,6 +33,7 @@ pytestmark = pytest.mark.cluster
 GROUPS = (NodeGroup(model="A100_SXM_80G", gpus_per_node=8, nodes=4),)
 PODS_WANTED = int(os.environ.get("TENSORFUSION_PODS", "60"))
 KILLS = min(max(PODS_WANTED // 15, 4), 16)
+TWO_MIRROR_PERIODS_S = 2.5
 
 
 @pytest.fixture(scope="module")
@@ -95,14 +97,16 @@ def test_a_restart_writes_nothing_where_all_is_right(plane: GpuPlane, ns: str) -
             (one["name"], one["resourceVersion"] if "namespace" not in one else "", one.get("annotations")) for one in metadata
         ]
 
-    before: list[tuple[str, object]] = []
-    while (now := written()) != before:  # the nodes' agents report the pods too
-        before = now
-        time.sleep(2.5)  # the mirror's period, twice
+    def unchanged() -> list[tuple[str, object]] | None:
+        before = written()
+        time.sleep(TWO_MIRROR_PERIODS_S)
+        return before if written() == before else None
+
+    before = eventually(unchanged, "an end of all writes, the agents' too, who report the pods")
     plane.extender.kill()
     plane.extender.start()
     wait_ready(plane)
-    time.sleep(2.5)
+    time.sleep(TWO_MIRROR_PERIODS_S)
     assert written() == before
 
 
@@ -308,7 +312,7 @@ def test_a_pod_that_somebody_else_binds_is_told_that_it_has_no_gpus(plane: GpuPl
     plane.refused(ns, "past")
     node = plane.ask(lambda client: client.list(NODES)).items[0]["metadata"]["name"]
     binding = {"metadata": {"name": "past"}, "target": {"apiVersion": "v1", "kind": "Node", "name": node}}
-    plane.ask(lambda client: client.create(Resource("", "v1", "pods/past/binding", "Binding"), binding, ns))
+    plane.ask(lambda client: client.create(PODS, binding, ns, name="past", subresource="binding"))
 
     async def told(client: Client) -> str | None:
         conditions = (await client.get(PODS, "past", ns))["status"]["conditions"]

@@ -238,7 +238,7 @@ class Evictions:
         self.asked: list[str] = []
         self._error = error
 
-    async def create(self, resource: Any, body: dict[str, Any], namespace: str) -> dict[str, Any]:
+    async def create(self, resource: Any, body: dict[str, Any], namespace: str, **_: Any) -> dict[str, Any]:
         self.asked.append(body["metadata"]["name"])
         if self._error is not None:
             raise self._error
