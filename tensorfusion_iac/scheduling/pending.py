@@ -141,10 +141,7 @@ class Pending:
         state, holds = self.state, list[str]()
         found: list[GpuPod] = []
         now = state.clock()
-        for uid in [uid for uid, waiting in self.waiting.items() if self._is_over(waiting, now)]:
-            del self.waiting[uid]
-        self._told = {uid for uid in self._told if uid in state.pods or uid in self.waiting}
-        self._bypassing &= state.pods.keys()
+        self._forget_what_is_over(now)
         shown = (waiting for waiting in self.waiting.values() if waiting.pod.uid in state.pods)
         ordered = sorted(shown, key=lambda waiting: (-waiting.pod.priority, waiting.pod.created, waiting.pod.uid))
         seen_full: set[object] = set()
@@ -171,6 +168,11 @@ class Pending:
         for uid in holds:
             state.ledger.release(uid)
         return found
+
+    def _forget_what_is_over(self, now: float) -> None:
+        self.waiting = {uid: waiting for uid, waiting in self.waiting.items() if not self._is_over(waiting, now)}
+        self._told &= self.state.pods.keys() | self.waiting.keys()
+        self._bypassing &= self.state.pods.keys()
 
     def _is_over(self, waiting: Waiting, now: float) -> bool:
         """Whether a refused pod is bound, going or gone; one that the watch has not shown yet may still come."""
